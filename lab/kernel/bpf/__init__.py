@@ -1,1 +1,1 @@
-"""BPF objects: compiled, loaded through libbpf, attached, pinned; their maps as NumPy arrays."""
+"""BPF objects: compile, load by libbpf, attach and pin them; read and write their maps as NumPy arrays."""

@@ -1,4 +1,4 @@
-"""Array maps of BPF programs as NumPy arrays: the kernel's own memory, read and written without a system call."""
+"""Array maps of BPF programs as NumPy arrays: the kernel's memory, read and written without system calls."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 _INFO: Final = struct.Struct("=6I")
-"""The head of struct bpf_map_info: type, id, key size, value size, entries, flags."""
+"""The beginning of struct bpf_map_info: type, id, key size, value size, entries, flags."""
 
 
 def mapped(descriptor: int, layout: DTypeLike, *, writable: bool = False) -> NDArray[Any]:
-    """An array map (BPF_F_MMAPABLE) as an array of all its entries: the kernel's own memory, not a copy.
+    """Return an array map (BPF_F_MMAPABLE) as an array of all its entries: the kernel's memory, not a copy.
 
-    Unless it is to be ``writable``, NumPy and the MMU both refuse to write there.
-    ``layout`` describes one entry; OperationFailed when its size is not that of the map's values. The descriptor may
-    be closed afterwards: the memory stays mapped for as long as the array lives.
+    Unless ``writable`` is set, NumPy and the MMU both reject writes. ``layout`` is the type of one entry. The
+    descriptor may be closed afterwards: the memory stays mapped while the array exists.
+
+    Raises OperationFailed if ``layout`` has another size than the map's values, or if the map cannot be mapped.
     """
     wanted = np.dtype(layout)
     value, entries = _shape(descriptor)
@@ -41,12 +42,12 @@ def mapped(descriptor: int, layout: DTypeLike, *, writable: bool = False) -> NDA
 
 
 def entries(descriptor: int) -> int:
-    """How many entries a map has."""
+    """Return the number of entries of a map."""
     return _shape(descriptor)[1]
 
 
 def _shape(descriptor: int) -> tuple[int, int]:
-    """Size of a value in bytes, and number of entries, of a map."""
+    """Return the size of a map's values in bytes, and its number of entries."""
     head = ctypes.create_string_buffer(_INFO.size)
     length = ctypes.c_uint32(_INFO.size)
     result: int = library().bpf_obj_get_info_by_fd(descriptor, head, ctypes.byref(length))

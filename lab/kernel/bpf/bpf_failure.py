@@ -1,4 +1,4 @@
-"""Why a BPF object did not get into the kernel, told from libbpf's messages and the verifier's log."""
+"""The reason why a BPF object failed to load, from libbpf's messages and the verifier's log."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _SOURCE: Final = re.compile(r"^; .* @ (\S+:\d+)$")
 _LACKING: Final = re.compile(r"not found in kernel|kernel BTF is missing|loading vmlinux BTF")
 _PREFIX: Final = "libbpf: "
 _FIRST_OF_LIBBPF: Final = 4000
-"""Errors from this number on are libbpf's own (LIBBPF_ERRNO__START): strerror(3) does not know them."""
+"""Errors from this number on are libbpf's own (LIBBPF_ERRNO__START), unknown to strerror(3)."""
 
 
 def failure(path: Path, what: str, number: int, said: Sequence[str]) -> LabError:
-    """The error to raise when libbpf failed with ``number`` after it had ``said`` something about ``path``.
+    """Return the error to raise when libbpf failed on ``path`` with the errno ``number`` and the messages ``said``.
 
-    The verifier's log goes to a file in the cache, where the error says it is.
+    The verifier's log is saved to a file in the cache, whose path the error contains.
     """
     if number == errno.EPERM and os.geteuid() != 0:
         return EnvironmentLacks(what, "run as root")
@@ -51,9 +51,9 @@ def _refused(path: Path, program: str, log: str) -> LabError:
 
 
 def verdict(log: str) -> str:
-    """The reason at the end of a verifier's log, and the line of the source it is about where the log has one.
+    """Return the reason at the end of a verifier's log, with the line of the source if the log has it.
 
-    Newer kernels explain the reason at length below it.
+    Newer kernels append a long explanation, which is left out.
     """
     steps = log.partition(_EXPLANATION)[0].splitlines()
     lines = [line.strip() for line in steps if line.strip() and not _STATISTICS.match(line)]

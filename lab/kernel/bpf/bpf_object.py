@@ -1,8 +1,8 @@
-"""A compiled BPF object in the kernel: opened, fitted to its use, loaded, attached and pinned.
+"""Load a compiled BPF object into the kernel: open it, set its sizes and constants, load, attach and pin it.
 
-An object is CO-RE: loading relocates it against the running kernel's own BTF, so one serves every kernel. Nothing of
-it outlives this process, however it ends, until ``pin`` has given it names in the BPF file system; a struct_ops is
-attached by a link, which is pinned like the rest. ``lab.kernel.bpf.pins`` has what later processes do with the pins.
+An object is CO-RE: loading relocates it against the running kernel's BTF, so one object serves every kernel. The
+kernel frees it when this process ends, unless ``pin`` has given it names in the BPF file system. A struct_ops is
+attached by a link, which is pinned, too. ``lab.kernel.bpf.pins`` is for later processes that use the pins.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _STRUCT_OPS_MAP: Final = 26
 
 
 class Object:
-    """A BPF object file on its way into the kernel; use it in a ``with``, which closes what was opened.
+    """An open BPF object file. As a context manager it closes all that it opened.
 
-    Maps, programs and variables go by their names in the C source.
+    Maps, programs and variables have the names of the C source.
     """
 
     def __init__(self, path: Path, handle: int) -> None:
@@ -44,7 +44,7 @@ class Object:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Read an object file; OperationFailed when it is none, EnvironmentLacks without libbpf."""
+        """Open an object file. Raises OperationFailed if it is none, and EnvironmentLacks without libbpf."""
         with _explained(path, f"{path} cannot be opened as a BPF object"):
             return cls(path, _check(library().bpf_object__open_file(os.fsencode(path), None)))
 
@@ -57,7 +57,7 @@ class Object:
         self.close()
 
     def close(self) -> None:
-        """Let go of everything: what is pinned, or attached to an interface, stays in the kernel."""
+        """Release everything. What is pinned, or attached to an interface, stays in the kernel."""
         for link in self._links.values():
             library().bpf_link__destroy(link)
         self._links.clear()
@@ -66,22 +66,22 @@ class Object:
             self._handle = None
 
     def resize(self, name: str, entries: int) -> None:
-        """Set how many entries a map has; before ``load``."""
+        """Set the number of entries of a map, before ``load``."""
         with self._explained(f"map {name} cannot have {entries} entries"):
             _check(library().bpf_map__set_max_entries(self._map(name), entries))
 
     def set_constant(self, name: str, value: bytes) -> None:
-        """Set a ``const volatile`` variable, before ``load``: the verifier then knows its value."""
+        """Set a ``const volatile`` variable, before ``load``, so that the verifier knows its value."""
         place = self._types().variable(_READ_ONLY, name)
         if len(value) != place.size:
             raise OperationFailed(f"{name} takes {place.size} bytes, not {len(value)}")
         self._write(_READ_ONLY, place.offset, value)
 
     def set_qdisc_id(self, name: str, identity: str) -> None:
-        """Name the kind of qdisc that the Qdisc_ops ``name`` is, for tc and the whole machine; before ``load``.
+        """Set the qdisc kind that the Qdisc_ops ``name`` registers, before ``load``. tc and the whole machine see it.
 
-        The kernel takes up to 15 letters, digits, underscores and dots, and no hyphen. EnvironmentLacks when libbpf
-        is too old for it.
+        The kernel accepts up to 15 letters, digits, underscores and dots, but no hyphen. Raises EnvironmentLacks if
+        libbpf is too old for it.
         """
         require_qdiscs()
         if not _QDISC_ID.fullmatch(identity):
@@ -90,21 +90,21 @@ class Object:
         self._write(name, place.offset, identity.encode().ljust(place.size, b"\0"))
 
     def load(self) -> None:
-        """Bring maps and programs into the kernel, past the verifier.
+        """Load maps and programs into the kernel, through the verifier.
 
-        OperationFailed has the verifier's reason, and its full log stands in a file in the user's cache.
-        EnvironmentLacks when the kernel lacks something that the object uses.
+        OperationFailed contains the verifier's reason, and the path of its full log in the user's cache.
+        EnvironmentLacks means that the kernel lacks something that the object uses.
         """
         with self._explained(f"{self._path.name} cannot be loaded"):
             _check(library().bpf_object__load(self._handle))
 
     def attach_struct_ops(self, name: str) -> None:
-        """Register a loaded struct_ops with the kernel; it stays for as long as this object, or its pinned link."""
+        """Register a loaded struct_ops with the kernel, until this object is closed or its pinned link is removed."""
         with self._explained(f"{name} cannot be registered with the kernel"):
             self._links[name] = _check(library().bpf_map__attach_struct_ops(self._map(name)))
 
     def program(self, name: str) -> int:
-        """The descriptor of a loaded program, which this object closes."""
+        """Return the descriptor of a loaded program. This object closes it."""
         program: int | None = library().bpf_object__find_program_by_name(self._handle, name.encode())
         if program is None:
             raise OperationFailed(f"{self._path.name} has no program {name}")
@@ -112,9 +112,10 @@ class Object:
         return descriptor
 
     def pin(self, folder: Path, owner: str) -> None:
-        """Give everything a name below ``folder``, which must not exist and is the ``owner``'s: see ``pins.create``.
+        """Pin everything below ``folder``, which must not exist and belongs to ``owner``: see ``pins.create``.
 
-        Links come last: a struct_ops that outlives us has its maps pinned. Nothing is left of what fails.
+        Links come last, so that a struct_ops that outlives this process always has its maps pinned. A failure leaves
+        nothing behind.
         """
         pins.create(folder, owner)
         try:
@@ -130,7 +131,7 @@ class Object:
             raise
 
     def _maps(self) -> Iterator[tuple[str, int]]:
-        """The maps that people name: not sections of variables, and not a struct_ops, which its link holds."""
+        """Yield the named maps: no sections of variables, and no struct_ops, which is pinned by its link."""
         found: int | None = library().bpf_object__next_map(self._handle, None)
         while found is not None:
             internal = library().bpf_map__is_internal(found)
@@ -139,7 +140,7 @@ class Object:
             found = library().bpf_object__next_map(self._handle, found)
 
     def _programs(self) -> Iterator[tuple[str, int]]:
-        """The programs that can be attached to something, one by one: not those of a struct_ops."""
+        """Yield the programs that can be attached one by one: none of a struct_ops."""
         found: int | None = library().bpf_object__next_program(self._handle, None)
         while found is not None:
             if library().bpf_program__type(found) != _STRUCT_OPS_PROGRAM:
@@ -147,7 +148,7 @@ class Object:
             found = library().bpf_object__next_program(self._handle, found)
 
     def _types(self) -> btf.Types:
-        """As libbpf has them: it knows the places of variables, which a compiler leaves to a linker."""
+        """Return the types from libbpf. It has the offsets of variables, which the compiler leaves to the linker."""
         size = ctypes.c_uint32()
         types: int = library().bpf_object__btf(self._handle)
         return btf.Types(ctypes.string_at(library().btf__raw_data(types, ctypes.byref(size)), size.value))
@@ -159,7 +160,7 @@ class Object:
         return found
 
     def _write(self, name: str, offset: int, value: bytes) -> None:
-        """Change the initial value of a map, in libbpf's memory."""
+        """Change the initial value of a map, in libbpf's memory, before ``load``."""
         size = ctypes.c_size_t()
         start: int | None = library().bpf_map__initial_value(self._map(name), ctypes.byref(size))
         if start is None or offset + len(value) > size.value:
@@ -174,7 +175,7 @@ class Object:
 
 @contextmanager
 def _explained(path: Path, what: str) -> Iterator[None]:
-    """Turn an OSError into one of ours that says ``what`` failed, with the reason that libbpf gives."""
+    """Turn an OSError into a LabError that says that ``what`` failed, with libbpf's reason."""
     with listening() as said:
         try:
             yield
@@ -183,7 +184,7 @@ def _explained(path: Path, what: str) -> Iterator[None]:
 
 
 def _check(result: int | None) -> int:
-    """What libbpf returned, or OSError for a failure: NULL with errno set, or a negative error number."""
+    """Return libbpf's result. Raises OSError for a failure: NULL with errno set, or a negative error number."""
     if result is None:
         raise OSError(ctypes.get_errno(), "")
     if result < 0:

@@ -1,6 +1,6 @@
-"""The types of a BPF object by its own BTF: structures as NumPy records, enumerations, places of variables.
+"""The types of a BPF object, from its BTF: structs as NumPy records, enums, and offsets of variables.
 
-The layout is that of <linux/btf.h> and Documentation/bpf/btf.rst, in the byte order of our processor.
+The format is that of <linux/btf.h> and Documentation/bpf/btf.rst, in this processor's byte order.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     import numpy as np
 
 _HEADER: Final = struct.Struct("=HBBIIIII")
-"""struct btf_header: magic, version, flags, its length, then place and length of the types and of the strings."""
+"""struct btf_header: magic, version, flags, its length, then offset and length of the types and of the strings."""
 _MAGIC: Final = 0xEB9F
 _TYPE: Final = struct.Struct("=III")
-"""struct btf_type: name; number of records behind it, kind and flag; size or type."""
+"""struct btf_type: name; number of records that follow, kind and flag; size or type."""
 _FLAG: Final = 1 << 31
 _SIGNED: Final = 1 << 24
 """BTF_INT_SIGNED of an integer's encoding."""
 _POINTER: Final = 8
-"""Bytes of a pointer in eBPF, whatever the processor's are."""
+"""Bytes of a pointer in eBPF, independent of the processor."""
 
 
 class _Kind(IntEnum):
-    """BTF_KIND_*, as many as matter here."""
+    """The kinds BTF_KIND_* that this module uses."""
 
     INT = 1
     PTR = 2
@@ -56,7 +56,7 @@ _ALIASES: Final = (_Kind.TYPEDEF, _Kind.VOLATILE, _Kind.CONST, _Kind.RESTRICT, _
 _ONE: Final = {kind: struct.Struct("=I") for kind in (_Kind.INT, _Kind.VAR, _Kind.DECL_TAG)} | {
     _Kind.ARRAY: struct.Struct("=III")  # type of an element, of an index, number of elements
 }
-"""The one record behind a type of these kinds."""
+"""The layout of the single record that follows a type of these kinds."""
 _MANY: Final = {
     _Kind.STRUCT: struct.Struct("=III"),  # name, type, offset in bits
     _Kind.UNION: struct.Struct("=III"),
@@ -65,12 +65,12 @@ _MANY: Final = {
     _Kind.DATASEC: struct.Struct("=III"),  # type, offset and size in bytes
     _Kind.ENUM64: struct.Struct("=III"),
 }
-"""Each of the records behind a type of these kinds, as many as it says."""
+"""The layout of each record that follows a type of these kinds. The type has their number."""
 
 
 @dataclass(frozen=True, slots=True)
 class BtfField:
-    """Offset and size in bytes."""
+    """The offset and size of a member or variable, in bytes."""
 
     offset: int
     size: int
@@ -82,15 +82,15 @@ class _Type:
     kind: int
     flag: bool
     size: int
-    """In bytes; of kinds that have none, the type that they are about."""
+    """Size in bytes; for kinds without a size, the number of the type that they refer to."""
     behind: tuple[tuple[int, ...], ...]
 
 
 class Types:
-    """All that a BTF section describes."""
+    """The types of a BTF section."""
 
     def __init__(self, data: bytes) -> None:
-        """OperationFailed when ``data`` is no BTF."""
+        """Parse ``data``. Raises OperationFailed if it is no BTF."""
         self._data = data
         try:
             magic, _, _, length, types, size, strings, _ = _HEADER.unpack_from(data)
@@ -104,30 +104,30 @@ class Types:
 
     @classmethod
     def of_object(cls, path: Path) -> Self:
-        """What an object file says; OperationFailed when it is none, or has no BTF."""
+        """Return the types of an object file. Raises OperationFailed if it is none, or has no BTF."""
         return cls(elf.section(path, ".BTF"))
 
     def enumerations(self) -> list[str]:
-        """The names of all enums, in the order of the section."""
+        """Return the names of all enums, in the order of the section."""
         return [name for kind, name in self._found if kind == _Kind.ENUM]
 
     def records(self) -> list[str]:
-        """The names of all structs, in the order of the section."""
+        """Return the names of all structs, in the order of the section."""
         return [name for kind, name in self._found if kind == _Kind.STRUCT]
 
     def enumeration(self, name: str) -> dict[str, int]:
-        """The values of an enum by their names; OperationFailed when there is no such enum."""
+        """Return the values of an enum by name. Raises OperationFailed if there is no such enum."""
         return {self._name(at): value for at, value in self._named(_Kind.ENUM, name).behind}
 
     def record(self, name: str) -> np.dtype[Any]:
-        """A struct as the compiler lays it out.
+        """Return a struct with the compiler's layout.
 
-        OperationFailed when there is none, or when it has a member that NumPy has nothing for, such as a bit field.
+        Raises OperationFailed if there is none, or if NumPy has no type for a member, for example a bit field.
         """
         return self._structure(self._named(_Kind.STRUCT, name))
 
     def member(self, structure: str, name: str) -> BtfField:
-        """The place of a member in a struct; OperationFailed as of ``record``, or when it has no such member."""
+        """Return the place of a struct's member. Raises OperationFailed as ``record``, or if it is missing."""
         fields = self.record(structure).fields
         if fields is None or name not in fields:
             raise OperationFailed(f"struct {structure} of the BPF object has no member {name}")
@@ -135,7 +135,7 @@ class Types:
         return BtfField(offset, layout.itemsize)
 
     def variable(self, section: str, name: str) -> BtfField:
-        """The place of a variable in a section such as ``.rodata``; OperationFailed when there is none."""
+        """Return the place of a variable in a section like ``.rodata``. Raises OperationFailed if it is missing."""
         if (_Kind.DATASEC, section) in self._found:
             for of, offset, size in self._found[_Kind.DATASEC, section].behind:
                 if self._types[of - 1].name == name:
@@ -148,7 +148,7 @@ class Types:
         return self._found[kind, name]
 
     def _read(self, at: int, end: int) -> Iterator[_Type]:
-        """Every type; the first has the number 1, and 0 is void."""
+        """Yield all types in order. The first has the number 1; 0 is void."""
         while at < end:
             name, word, size = _TYPE.unpack_from(self._data, at)
             kind, at = word >> 24 & 0x1F, at + _TYPE.size
@@ -165,8 +165,8 @@ class Types:
         return self._data[start : self._data.index(0, start)].decode()
 
     def _structure(self, of: _Type) -> np.dtype[Any]:
-        """Members keep their offsets: in bits, and where the flag is set with the bits of a bit field above them."""
-        import numpy as np  # noqa: PLC0415 - most who import this read no structure
+        """Return a struct's dtype. Offsets are in bits; with the flag, their upper 8 bits are a bit field's size."""
+        import numpy as np  # noqa: PLC0415 - most importers of this module read no structs
 
         names, formats, offsets = [], [], []
         for name, member, place in of.behind:

@@ -1,7 +1,7 @@
-"""BPF objects from C: shipped beside their sources, or compiled when they are needed and kept.
+"""BPF objects from C sources: shipped with the package, or compiled on demand and cached.
 
-An object is CO-RE and the same for every processor, whoever compiles it where: so the package ships one, named for
-its sources and headers, and only sources that were changed since take a compiler.
+An object is CO-RE and does not depend on the processor or the compiling machine. The package ships one object for
+each source, named by a digest of the source and its headers. Only changed sources need a compiler.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 PACKAGES: Final = ("clang-19", "libbpf-dev")
 """Debian and Ubuntu packages of the compiler and of BPF's C headers."""
 _COMPILERS: Final = ("clang-19", *(f"clang-{version}" for version in (22, 21, 20, 18, 17)))
-"""The one that the tests run with comes first. A plain ``clang`` may be Debian 12's 14, which is too old."""
+"""The compiler of the tests comes first. A plain ``clang`` is not used: Debian 12's version 14 is too old."""
 _FLAGS: Final = ("-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Werror", "-ffile-compilation-dir=.")
 _NO_LIBBPF: Final = "'bpf/bpf_helpers.h' file not found"
 
 
 def find_compiler() -> Path:
-    """clang-19 where it is installed, else the newest of the others that suit.
+    """Return the path of clang-19, or else of the newest other suitable version.
 
-    EnvironmentLacks names the packages when there is none.
+    Raises EnvironmentLacks, which names the packages, if there is none.
     """
     for name in _COMPILERS:
         if path := shutil.which(name):
@@ -41,16 +41,16 @@ def find_compiler() -> Path:
 
 
 def shipped(source: Path, *include: Path) -> Path:
-    """Where the object of a C source, as it is now, lies or would lie; ``include`` as in ``compile_bpf``."""
+    """Return the path of the shipped object of a C source in its present state, whether or not it exists."""
     return source.with_name(f"{source.stem}-{_digest(source, include)}.o")
 
 
 def compile_bpf(source: Path, *include: Path) -> Path:
-    """The object of a C source, compiled unless it is shipped or the user's cache has it.
+    """Return the object of a C source. It is compiled unless it is shipped or in the user's cache.
 
-    ``include`` are folders of headers besides the source's own.
+    ``include`` are folders of headers in addition to the source's own.
 
-    OperationFailed shows what the compiler says. EnvironmentLacks without clang or libbpf's headers.
+    OperationFailed contains the compiler's output. Raises EnvironmentLacks without clang or libbpf's headers.
     """
     if (ready := shipped(source, *include)).is_file():
         return ready
@@ -66,7 +66,7 @@ def compile_bpf(source: Path, *include: Path) -> Path:
 
 
 def build(source: Path, output: Path, *include: Path) -> Path:
-    """Compile a C source into ``output``, which is returned; fails as ``compile_bpf``."""
+    """Compile a C source into ``output`` and return that path. Raises the errors of ``compile_bpf``."""
     done = process.run([find_compiler(), *_flags(source, include), "-c", source, "-o", output], check=False)
     if done.returncode == 0:
         return output
@@ -76,9 +76,9 @@ def build(source: Path, output: Path, *include: Path) -> Path:
 
 
 def _flags(source: Path, include: Iterable[Path]) -> tuple[str, ...]:
-    """The place of the sources is not part of the object.
+    """Return the compiler's flags. The object does not depend on the folder of the sources.
 
-    Debian keeps <asm/types.h> by architecture, where clang does not look when its target is BPF.
+    Debian keeps <asm/types.h> in a folder of the architecture, where clang does not look for the target BPF.
     """
     folders = (word for folder in include for word in ("-I", str(folder)))
     return (
@@ -90,15 +90,15 @@ def _flags(source: Path, include: Iterable[Path]) -> tuple[str, ...]:
 
 
 def _identity(compiler: Path) -> str:
-    """Starting clang to ask its version takes longer than all the rest, so its file stands for it."""
+    """Return the compiler's path, size and mtime: starting clang for its version takes longer than all the rest."""
     state = compiler.stat()
     return repr((os.fspath(compiler), state.st_size, state.st_mtime_ns))
 
 
 def _digest(source: Path, include: Iterable[Path], *more: str) -> str:
-    """Changes with ``more``, the source and every header beside it or in ``include``.
+    """Return a digest of ``more``, of the source, and of every header beside it or in ``include``.
 
-    The headers of the system only name what the kernel keeps stable.
+    System headers are left out: they only name what the kernel keeps stable.
     """
     digest = hashlib.sha256(repr(more).encode())
     headers = {header for folder in (source.parent, *include) for header in folder.glob("*.h")}

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 _MAGIC: Final = b"\x7fELF\x02"
 _HEADER: Final = struct.Struct("=40xQ10xHHH")
-"""Of the file's: place of the section headers; length of each, how many, and which has the names."""
+"""The file header's fields: offset of the section headers; their size and number; index of the name section."""
 _SECTION: Final = struct.Struct("=I20xQQ24x")
-"""Of a section's: name, place, length."""
+"""A section header's fields: name, offset, length."""
 
 
 def section(path: Path, name: str) -> bytes:
-    """What a section holds; OperationFailed when the file cannot be read, is no object, or has no such section."""
+    """Return a section's content. Raises OperationFailed without a readable object file that has the section."""
     try:
         data = path.read_bytes()
         where, size, count, names = _HEADER.unpack_from(data)

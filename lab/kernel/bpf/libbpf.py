@@ -1,7 +1,7 @@
-"""libbpf by ctypes: the functions that loading an object takes, and what libbpf says while it does.
+"""libbpf through ctypes: the functions that load an object, and the messages that libbpf prints meanwhile.
 
-libbpf is bound at the first use: everything that needs no BPF works without it. It prints its reasons, and the
-verifier's log, through one function for the whole process; ours gives them to the thread that asked.
+libbpf is loaded at the first use; everything that needs no BPF works without it. It prints its reasons, and the
+verifier's log, through one callback for the whole process. The callback here passes them to the calling thread.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OLDEST: Final = (1, 1)
-"""What Debian 12 has."""
+"""The version of Debian 12."""
 _OLDEST_FOR_QDISCS: Final = (1, 5)
-"""What Debian 13 has. Ubuntu 24.04's 1.3 cannot change a struct_ops between opening and loading it."""
+"""The version of Debian 13. Ubuntu 24.04's 1.3 cannot change a struct_ops between opening and loading it."""
 _SONAME: Final = "libbpf.so.1"
 _DEBUG: Final = 2
-"""LIBBPF_DEBUG of <bpf/libbpf.h>: chatter from this level on."""
+"""LIBBPF_DEBUG of <bpf/libbpf.h>: messages from this level on are ignored."""
 
 
 class _Signature(NamedTuple):
-    """What a function returns and takes; libbpf's own structures are opaque pointers."""
+    """Result and parameters of a function; libbpf's own structures are opaque pointers."""
 
     returns: type | None
     takes: tuple[type, ...]
@@ -76,7 +76,7 @@ _heard = threading.local()
 
 @cache
 def library() -> ctypes.CDLL:
-    """libbpf, its functions declared; EnvironmentLacks when it is missing or too old."""
+    """Return libbpf with its functions declared. Raises EnvironmentLacks if it is missing or too old."""
     try:
         found = ctypes.CDLL(_SONAME, use_errno=True)
     except OSError as error:
@@ -90,7 +90,7 @@ def library() -> ctypes.CDLL:
 
 
 def require_qdiscs() -> None:
-    """EnvironmentLacks when libbpf is missing, or too old for a qdisc with a name of its own."""
+    """Raise EnvironmentLacks if libbpf is missing, or too old to register a qdisc under its own name."""
     _require(library(), _OLDEST_FOR_QDISCS)
 
 
@@ -103,7 +103,7 @@ def _require(found: ctypes.CDLL, oldest: tuple[int, int]) -> None:
 
 @contextmanager
 def listening() -> Iterator[list[str]]:
-    """What libbpf says to the calling thread meanwhile: reasons and the logs of the verifier, newest last."""
+    """Yield the list of libbpf's messages to the calling thread: reasons and verifier logs, newest last."""
     messages: list[str] = []
     _heard.messages = messages
     try:
@@ -113,7 +113,7 @@ def listening() -> Iterator[list[str]]:
 
 
 def _hear(level: int, template: bytes, arguments: int) -> int:
-    """Keep one message: ``arguments`` is a va_list, which every Linux ABI of ours passes on as a pointer."""
+    """Keep one message. ``arguments`` is a va_list, which the supported Linux ABIs pass as a pointer."""
     messages: list[str] | None = getattr(_heard, "messages", None)
     if level >= _DEBUG or messages is None:
         return 0
@@ -126,4 +126,4 @@ def _hear(level: int, template: bytes, arguments: int) -> int:
 
 
 _HEAR: Final = CFUNCTYPE(c_int, c_int, c_char_p, c_void_p)(_hear)
-"""libbpf keeps a pointer to it for good."""
+"""The callback. libbpf keeps a pointer to it, so it must exist as long as the process."""

@@ -1,6 +1,6 @@
-"""Names in the BPF file system: what keeps a fabric's maps and programs, and how later processes find them.
+"""Pins in the BPF file system: they keep a fabric's maps and programs, and later processes find them there.
 
-All of a fabric's are below one folder; with it and the interfaces gone, the kernel frees everything.
+All pins of a fabric are below one folder. When it and the interfaces are gone, the kernel frees everything.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ _KINDS: Final = ("maps", "programs", "links")
 
 
 def folder_of(fabric: str) -> Path:
-    """The folder of a fabric's pins; names there must not have dots, and those of fabrics have none."""
+    """Return the folder of a fabric's pins. BPF file names must not have dots, and fabric names have none."""
     return ROOT / fabric
 
 
 def map_path(folder: Path, name: str) -> Path:
-    """Where the map ``name`` is pinned."""
+    """Return the path on which the map ``name`` is pinned."""
     return folder / "maps" / name
 
 
 def program_path(folder: Path, name: str) -> Path:
-    """Where the program ``name`` is pinned."""
+    """Return the path on which the program ``name`` is pinned."""
     return folder / "programs" / name
 
 
 def link_path(folder: Path, name: str) -> Path:
-    """Where the link of the struct_ops ``name`` is pinned."""
+    """Return the path on which the link of the struct_ops ``name`` is pinned."""
     return folder / "links" / name
 
 
 def create(folder: Path, owner: str) -> None:
-    """Make an empty folder for pins, with its ``owner`` in it from the first moment that it has its name.
+    """Create an empty folder for pins. It contains its ``owner`` from the moment it has its name.
 
-    OperationFailed when the name is taken, EnvironmentLacks without a BPF file system.
+    Raises OperationFailed if the name is in use, and EnvironmentLacks without a BPF file system.
     """
     if not BPF_FILES.is_mount():
         raise EnvironmentLacks(f"no BPF file system at {BPF_FILES}", f"mount -t bpf bpf {BPF_FILES}")
@@ -60,10 +60,10 @@ def create(folder: Path, owner: str) -> None:
 
 
 def unpin_own(folder: Path, owner: str) -> None:
-    """``unpin`` what ``create`` made of ``folder`` for this owner, whole or not, and nothing of anybody else's.
+    """Remove what ``create`` made of ``folder`` for this owner, complete or not, and nothing of another owner.
 
-    It has the owner's name before anything in it goes: whoever ends in the midst of it knows the rest again.
-    UsageError where the BPF file system is not seen, as in ``ip netns exec``.
+    The folder gets the owner's name before anything in it is removed, so that an interrupted removal can be resumed.
+    Raises UsageError where the BPF file system is not visible, as in ``ip netns exec``.
     """
     if not BPF_FILES.is_mount():
         raise UsageError(f"{folder} is not seen from here", "leave the node, then rocelab down")
@@ -75,9 +75,9 @@ def unpin_own(folder: Path, owner: str) -> None:
 
 
 def unpin(folder: Path) -> None:
-    """Take everything below ``folder`` out of the BPF file system, and its parent when that is empty then.
+    """Remove all pins below ``folder``, and its parent if that is empty then. A missing folder is fine.
 
-    Nothing is fine. What an interface still uses stays in the kernel until the interface has gone.
+    What an interface still uses stays in the kernel until the interface is gone.
     """
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(folder)
@@ -86,7 +86,7 @@ def unpin(folder: Path) -> None:
 
 
 def open_pinned(path: Path) -> int:
-    """A descriptor of a pinned map or program, for the caller to close; OperationFailed when there is none."""
+    """Return a descriptor of a pinned map or program, for the caller to close. Raises OperationFailed without one."""
     descriptor: int = library().bpf_obj_get(os.fsencode(path))
     if descriptor < 0:
         number = -descriptor

@@ -1,4 +1,4 @@
-"""What this machine can do, found by trying it in a throw-away namespace that ends with the trial."""
+"""The capabilities of this machine, each probed in a temporary namespace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 BTF: Final = Path("/sys/kernel/btf/vmlinux")
 _BTF_MAGIC: Final = 0xEB9F
 _QDISC_STRUCT_OPS: Final = b"\0bpf_struct_ops_Qdisc_ops\0"
-"""Type that the kernel declares for each kind of struct_ops it accepts: here, queueing disciplines."""
+"""The kernel's BTF type for struct_ops that are queueing disciplines; each accepted kind of struct_ops has one."""
 _LEAST_QDISC: Final = Path(__file__).with_name("probe.bpf.c")
 _HASH_SEED: Final = "net/ipv4/fib_multipath_hash_seed"
 _ARGUMENTS: Final[Mapping[str, Sequence[str]]] = {
@@ -32,20 +32,20 @@ _ARGUMENTS: Final[Mapping[str, Sequence[str]]] = {
     "tbf": ("rate", "1gbit", "burst", "10kb", "latency", "1ms"),
 }
 _SENDER, _GROUP = IPv4Address("192.0.2.1"), IPv4Address("239.0.0.1")
-"""Of the tunnel that is tried."""
+"""Addresses of the probed tunnel."""
 _VERSION: Final = re.compile(r"\d+(?:\.\d+)+")
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeFinding:
-    """Whether something is there, None when it could not be tried, and what was seen."""
+    """Whether a capability is present, None if it could not be probed, and a detail."""
 
     present: bool | None
     detail: str = ""
 
 
 def in_new_namespace(work: Callable[[], T]) -> T:
-    """Run ``work`` in a thread with a network namespace of its own, which ends afterwards. Needs root."""
+    """Run ``work`` in a thread with a new network namespace, which ends afterwards. Needs root."""
     kept: list[int] = []
 
     def body() -> T:
@@ -62,31 +62,31 @@ def in_new_namespace(work: Callable[[], T]) -> T:
 
 
 def has_qdisc(kind: str) -> bool:
-    """Whether a queueing discipline of this kind can be attached."""
+    """Return whether a queueing discipline of this kind can be attached."""
     return qdisc(kind).present is True
 
 
 def root() -> ProbeFinding:
-    """Whether we run as root."""
+    """Probe whether rocelab runs as root."""
     uid = os.geteuid()
     return ProbeFinding(uid == 0, "" if uid == 0 else f"uid {uid}")
 
 
 def namespaces() -> ProbeFinding:
-    """Whether network namespaces can be made."""
+    """Probe whether network namespaces can be created."""
     return _try(lambda: None)
 
 
 def device(kind: str) -> ProbeFinding:
-    """Whether the kernel makes interfaces of this kind (``veth``, ``vxlan``, ``vrf``)."""
+    """Probe whether the kernel can create interfaces of this kind (``veth``, ``vxlan``, ``vrf``)."""
     return _try_command("ip", "link", "add", "probe0", "type", kind, *_ARGUMENTS.get(kind, ()))
 
 
 def routed_tunnel() -> ProbeFinding:
-    """Whether the kernel routes multicast, and VXLAN devices send to their groups by these routes (Linux 6.17).
+    """Probe multicast routing, and VXLAN devices that send to their groups by multicast routes (Linux 6.17).
 
-    No kernel says whether a device does, and older ones ignore that it is told to. One that knows refuses a number
-    that is neither yes nor no.
+    No kernel reports whether a device does, and older kernels ignore the attribute. A kernel that knows it rejects a
+    value other than 0 and 1.
     """
     from lab.kernel.netlink import logical_links, multicast, rtnl  # noqa: PLC0415 -- as in bpf_qdisc
 
@@ -114,13 +114,13 @@ def routed_tunnel() -> ProbeFinding:
 
 
 def load_bonding() -> None:
-    """Have bonding loaded without the bond that it else makes for the machine, bond0; fine where there is none."""
+    """Load the bonding module without its default device bond0. A missing module is fine."""
     if not Path("/sys/module/bonding").exists() and (modprobe := process.which("modprobe")) is not None:
         process.run([modprobe, "-q", "bonding", "max_bonds=0"], check=False)
 
 
 def vlan_bridge() -> ProbeFinding:
-    """Whether bridges keep VLANs apart, and VLANs have interfaces."""
+    """Probe VLAN-aware bridges, and VLAN interfaces on them."""
 
     def trial() -> None:
         process.run(["ip", "link", "add", "probe0", "type", "bridge", "vlan_filtering", "1"])
@@ -130,12 +130,12 @@ def vlan_bridge() -> ProbeFinding:
 
 
 def qdisc(kind: str) -> ProbeFinding:
-    """Whether a queueing discipline of this kind can be attached."""
+    """Probe whether a queueing discipline of this kind can be attached."""
     return _try_command("tc", "qdisc", "add", "dev", "lo", "root", kind, *_ARGUMENTS.get(kind, ()))
 
 
 def hash_seed() -> ProbeFinding:
-    """Whether each namespace has an ECMP hash seed of its own (Linux 6.11)."""
+    """Probe whether each namespace has its own ECMP hash seed (Linux 6.11)."""
 
     def trial() -> None:
         tuning.write_sysctls({_HASH_SEED: 1})
@@ -144,9 +144,9 @@ def hash_seed() -> ProbeFinding:
 
 
 def rxe() -> ProbeFinding:
-    """Whether a SoftRoCE device works inside a namespace (Linux 7.1).
+    """Probe whether a SoftRoCE device works inside a namespace (Linux 7.1).
 
-    Older kernels make the device too, but listen for its packets in the root namespace alone.
+    Older kernels create the device, too, but listen for its packets only in the root namespace.
     """
     name = f"rl-probe-{os.getpid()}"
 
@@ -164,7 +164,7 @@ def rxe() -> ProbeFinding:
 
 
 def btf() -> ProbeFinding:
-    """Whether the kernel describes its own types, as BPF programs of the emulated port need."""
+    """Probe whether the kernel has BTF, which the BPF programs of the emulated port need."""
     data = _btf()
     if int.from_bytes(data[:2], "little") != _BTF_MAGIC:
         return ProbeFinding(False, f"no {BTF.name} in {BTF.parent}")
@@ -172,7 +172,7 @@ def btf() -> ProbeFinding:
 
 
 def bpf_qdisc() -> ProbeFinding:
-    """Whether a queueing discipline written in BPF works: the least one is loaded and attached."""
+    """Probe queueing disciplines written in BPF: a minimal one is loaded and attached."""
     if not declares_bpf_qdisc():
         return ProbeFinding(False, "no struct_ops Qdisc_ops")
 
@@ -194,12 +194,12 @@ def bpf_qdisc() -> ProbeFinding:
 
 
 def declares_bpf_qdisc() -> bool:
-    """Whether the kernel's own types promise it (Linux 6.16 with CONFIG_NET_SCH_BPF); root is not needed to tell."""
+    """Return whether the kernel's BTF has BPF qdiscs (Linux 6.16 with CONFIG_NET_SCH_BPF). Needs no root."""
     return _QDISC_STRUCT_OPS in _btf()
 
 
 def lack_of_libbpf() -> str:
-    """What mends libbpf, which loads BPF programs, where it is missing or too old; "" where it is there."""
+    """Return the remedy if libbpf, which loads BPF programs, is missing or too old; "" otherwise."""
     try:
         libbpf.require_qdiscs()
     except EnvironmentLacks as error:
@@ -208,7 +208,7 @@ def lack_of_libbpf() -> str:
 
 
 def tool(name: str, *version_arguments: str) -> ProbeFinding:
-    """Whether a program is installed, and its version when it is asked with ``version_arguments``."""
+    """Probe whether a program is installed. With ``version_arguments`` the finding contains its version."""
     path = process.which(name)
     if path is None:
         return ProbeFinding(False, "not installed")
@@ -234,7 +234,7 @@ def _try_command(*argv: str) -> ProbeFinding:
 
 
 def _try(trial: Callable[[], None]) -> ProbeFinding:
-    """The finding of a trial in a namespace of its own: present when it raised nothing."""
+    """Return the finding of a trial in its own namespace: present if it raised nothing."""
     if os.geteuid() != 0:
         return ProbeFinding(None, "needs root to try")
     try:

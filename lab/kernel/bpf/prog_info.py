@@ -1,4 +1,4 @@
-"""What a BPF program in the kernel uses, found by its number: for programs that nothing but a hook holds."""
+"""Find the maps of a loaded BPF program by the program's id: for programs that are attached but not pinned."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PROGRAM: Final = struct.Struct("=52xIQ")
-"""Of struct bpf_prog_info of <linux/bpf.h>: how many maps it uses, and where their numbers are to be written."""
+"""Fields of struct bpf_prog_info of <linux/bpf.h>: the number of maps, and the address for their ids."""
 _MAP: Final = struct.Struct("=24x16s")
-"""Of struct bpf_map_info: the name."""
+"""Field of struct bpf_map_info: the name."""
 _MAPS: Final = 16
 
 
 @contextlib.contextmanager
 def map_of(program: int, name: str) -> Iterator[int]:
-    """A descriptor of the map ``name`` that a loaded program, meant by its number, uses.
+    """Yield a descriptor of the map ``name`` of a loaded program, given by its id.
 
-    OperationFailed when the program is gone or has no such map.
+    Raises OperationFailed if the program is gone or has no such map.
     """
     with contextlib.ExitStack() as stack:
         opened = _opened(stack, library().bpf_prog_get_fd_by_id(program), f"program {program}")

@@ -1,8 +1,8 @@
-"""The structs and enums that programs share with user space, in a JSON file beside their C source.
+"""The structs and enums that BPF programs share with user space, in a JSON file beside their C source.
 
-The file is generated from the BTF of the object (``python -m tests.vm.build_objects``) and checked in. Importing a
-module that knows a layout so needs no object, no compiler and no BTF. Before an object goes into the kernel,
-``compile_checked`` compares its BTF with the file.
+The file is generated from the object's BTF (``python -m tests.vm.build_objects``) and checked in. Modules with these
+layouts can therefore be imported without an object, a compiler or BTF. ``compile_checked`` compares the object's BTF
+with the file before the object is loaded.
 
 A struct has its size in bytes, and its fields by name as ``OFFSET TYPE`` or ``OFFSET TYPE[COUNT]``. A type is an
 integer (``u8``: 8 bytes, unsigned) or another struct of the file.
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _OURS: Final = "rl_"
-"""Prefix of the structs and enums that are ours; the BTF of an object has the kernel's as well."""
+"""Prefix of rocelab's structs and enums; the BTF of an object has the kernel's as well."""
 _FIELD: Final = re.compile(r"(\d+) ([\w.]+?)((?:\[\d+\])*)")
 _INTEGER: Final = re.compile(r"[iu][1248]")
 _REMEDY: Final = "python -m tests.vm.build_objects"
 
 
 class TypeLayouts:
-    """Structs as NumPy records, and enums, by their names in C."""
+    """Structs as NumPy records, and enums, by their C names."""
 
     def __init__(self, enums: dict[str, dict[str, int]], structs: dict[str, dict[str, Any]]) -> None:
         self.enums = enums
@@ -38,7 +38,7 @@ class TypeLayouts:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The layouts of a file; OperationFailed when it cannot be read."""
+        """Return the layouts of a file. Raises OperationFailed if it cannot be read."""
         try:
             content = json.loads(path.read_text())
             return cls(content["enums"], content["structs"])
@@ -47,7 +47,7 @@ class TypeLayouts:
 
     @classmethod
     def of_object(cls, path: Path) -> Self:
-        """The layouts in the BTF of an object; OperationFailed when it has none, or a struct with bit fields."""
+        """Return the layouts of an object's BTF. Raises OperationFailed without BTF, or for bit fields."""
         types = btf.Types.of_object(path)
         enums = {name: types.enumeration(name) for name in types.enumerations() if name.startswith(_OURS)}
         records = {name: types.record(name) for name in types.records() if name.startswith(_OURS)}
@@ -58,13 +58,13 @@ class TypeLayouts:
         path.write_text(json.dumps({"enums": self.enums, "structs": self.structs}, indent=1) + "\n")
 
     def enumeration(self, name: str) -> dict[str, int]:
-        """The values of an enum by their names; OperationFailed when there is no such enum."""
+        """Return the values of an enum by name. Raises OperationFailed if there is no such enum."""
         if name not in self.enums:
             raise OperationFailed(f"there is no layout of enum {name}", _REMEDY)
         return self.enums[name]
 
     def record(self, name: str) -> np.dtype[Any]:
-        """A struct as the compiler lays it out; OperationFailed when there is no such struct."""
+        """Return a struct with the compiler's layout. Raises OperationFailed if there is no such struct."""
         if name not in self.structs:
             raise OperationFailed(f"there is no layout of struct {name}", _REMEDY)
         struct = self.structs[name]
@@ -74,7 +74,7 @@ class TypeLayouts:
         return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": struct["size"]})
 
     def differences(self, other: TypeLayouts) -> list[str]:
-        """The names of structs and enums that are not alike in both, in alphabetical order."""
+        """Return the names of structs and enums that differ, in alphabetical order."""
         pairs = ((self.enums, other.enums), (self.structs, other.structs))
         return sorted(
             name for ours, theirs in pairs for name in ours | theirs if not _alike(ours.get(name), theirs.get(name))
@@ -92,14 +92,14 @@ class TypeLayouts:
 
 
 def beside(source: Path) -> Path:
-    """The file of a C source's layouts."""
+    """Return the path of a C source's layout file."""
     return source.with_name(f"{source.stem}.layout.json")
 
 
 def compile_checked(source: Path) -> Path:
-    """The object of a C source, as ``clang.compile_bpf`` returns it, with the layouts of the file beside the source.
+    """Return the object of a C source, as ``clang.compile_bpf`` does, after a check of its layouts.
 
-    OperationFailed names the structs whose layout is another: the sources were changed, and the file was not.
+    OperationFailed names the structs whose layout differs: the source was changed, but not the layout file.
     """
     path = clang.compile_bpf(source)
     require_layouts(path, beside(source))
@@ -107,13 +107,13 @@ def compile_checked(source: Path) -> Path:
 
 
 def require_layouts(path: Path, layouts: Path) -> None:
-    """OperationFailed unless an object lays out its structs and enums as a file of layouts says."""
+    """Raise OperationFailed unless an object's structs and enums match a layout file."""
     if differing := TypeLayouts.read(layouts).differences(TypeLayouts.of_object(path)):
         raise OperationFailed(f"{layouts} is out of date: {', '.join(differing)} of {path.name} differ", _REMEDY)
 
 
 class _Writer:
-    """Structs as the file has them. A struct inside another that has no name of ours is named for its field."""
+    """Builds the structs of a layout file. A nested struct without a name of rocelab's is named by its field."""
 
     def __init__(self, records: dict[str, np.dtype[Any]]) -> None:
         self._names = {record: name for name, record in records.items()}
@@ -142,5 +142,5 @@ class _Writer:
 
 
 def _alike(one: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:
-    """The order of members counts: it is that of the declaration."""
+    """Compare including the order of members, which is that of the declaration."""
     return json.dumps(one) == json.dumps(other)

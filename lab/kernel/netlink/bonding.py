@@ -1,4 +1,4 @@
-"""Bonds of the calling thread's namespace: members in the driver's order, and its hash of addresses and ports."""
+"""Bonds of the calling thread's namespace: their members, and the driver's hash of addresses and ports."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
 
 BY_PORTS: Final = "layer3+4"
-"""The policy that ``hash_of`` is of, as ip-link(8) calls it."""
+"""The hash policy that ``hash_of`` computes, by its name in ip-link(8)."""
 _SHOWN: Final = "/proc/thread-self/net/bonding"
 _MEMBER: Final = re.compile(r"^Slave Interface: (\S+)$", re.MULTILINE)
 _WORD: Final = 4
 
 
 def members(bond: str) -> list[str]:
-    """A bond's interfaces in the order in which the driver counts them, those that it does not use among them.
+    """Return a bond's interfaces in the driver's order, including those that it does not use.
 
-    OperationFailed when there is no such bond.
+    Raises OperationFailed if there is no such bond.
     """
     try:
         shown = Path(_SHOWN, bond).read_text(encoding="ascii")
@@ -32,9 +32,9 @@ def members(bond: str) -> list[str]:
 
 
 def hash_of(src: IPv4Address | IPv6Address, dst: IPv4Address | IPv6Address, sport: int, dport: int) -> int:
-    """The driver's hash of UDP or TCP by the policy layer3+4 (``bond_xmit_hash`` of Linux).
+    """Return the driver's hash of a UDP or TCP flow by the policy layer3+4 (``bond_xmit_hash`` of Linux).
 
-    Of the members that a bond uses it takes the one with this number, modulo how many they are.
+    The hash modulo the number of active members is the index of the member that the bond uses.
     """
     ports = sport.to_bytes(2, "big") + dport.to_bytes(2, "big")
     mixed = _words(ports) ^ _words(src.packed) ^ _words(dst.packed)
@@ -44,7 +44,7 @@ def hash_of(src: IPv4Address | IPv6Address, dst: IPv4Address | IPv6Address, spor
 
 
 def _words(octets: bytes) -> int:
-    """All words of 32 bits, in the machine's own order, by exclusive or."""
+    """Return the exclusive or of all 32-bit words, in the machine's byte order."""
     found = 0
     for start in range(0, len(octets), _WORD):
         found ^= int.from_bytes(octets[start : start + _WORD], sys.byteorder)

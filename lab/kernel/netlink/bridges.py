@@ -1,4 +1,4 @@
-"""What a bridge says of its spanning tree, in one read: the parameters of IEEE 802.1D-1998 section 8.5."""
+"""The spanning tree state of a bridge, in one read: the parameters of IEEE 802.1D-1998 section 8.5."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Role: TypeAlias = Literal["root", "designated", "alternate", "disabled"]
 State: TypeAlias = Literal["disabled", "listening", "learning", "forwarding", "blocking"]
 SETTLED: Final = frozenset({"forwarding", "blocking"})
-"""States that last."""
+"""Final states: a port stays in them until the tree changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,30 +25,30 @@ class BridgePort:
     name: str
     state: State
     role: Role
-    """root: its way to the root. designated: the way of who is behind it. alternate: another way, which is shut."""
+    """root: leads to the root bridge. designated: forwards for its segment. alternate: a redundant path, blocked."""
     cost: int
     designated: str
-    """Identifier of the bridge that is nearest to the root on its link."""
+    """Identifier of the designated bridge of its segment: the one that is nearest to the root."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeState:
-    """A bridge as it knows the tree; identifiers are a priority in hex and a MAC: ``1000.02:1a:00:01:00:00``."""
+    """A bridge's view of the tree. Identifiers are a hex priority and a MAC: ``1000.02:1a:00:01:00:00``."""
 
     bridge: str
     root: str
     cost: int
-    """Of its path to the root."""
+    """Cost of its path to the root."""
     ports: tuple[BridgePort, ...]
 
 
 def tree_state(namespace: Namespace, bridge: str) -> TreeState | None:
-    """What a namespace's bridge of this name knows now; None when it is gone, or in no spanning tree."""
+    """Return the current state of a namespace's bridge; None if it is gone, or runs no spanning tree."""
     return parse_tree(ip_state.ask(namespace, "-details", "link", "show"), bridge)
 
 
 def parse_tree(shown: list[dict[str, Any]], bridge: str) -> TreeState | None:
-    """The same from what ``ip -json -details link show`` prints."""
+    """Return the state of a bridge from the output of ``ip -json -details link show``, as ``tree_state``."""
     own = next((each["linkinfo"]["info_data"] for each in shown if each.get("ifname") == bridge), None)
     if own is None or not own["stp_state"]:
         return None
@@ -76,6 +76,6 @@ def _port(shown: Mapping[str, Any], itself: str, root_port: int) -> BridgePort:
 
 
 def _identifier(text: str) -> str:
-    """As the kernel writes it, with two digits for each octet."""
+    """Return the kernel's bridge identifier with two digits for each byte of the MAC."""
     priority, _, mac = text.partition(".")
     return f"{priority}.{':'.join(octet.zfill(2) for octet in mac.split(':'))}"

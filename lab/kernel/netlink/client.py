@@ -1,7 +1,7 @@
-"""The one netlink client: requests over a socket, and their answers (netlink(7)).
+"""The netlink client: sends requests over a socket and reads the answers (netlink(7)).
 
-Every family is read through it: rtnetlink, sock_diag and RDMA. A refusal is an ``OSError`` with the kernel's error
-number, which callers turn into an error that names the object.
+All families use it: rtnetlink, sock_diag and RDMA. A refusal raises ``OSError`` with the kernel's error number.
+Callers turn it into an error that names the object.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lab.kernel.netlink.nlmsg import NetlinkMessage
 
 BUFFER: Final = 1 << 16
-"""Bytes that are read at once: the kernel sends no more."""
+"""Bytes of one read: the kernel sends no longer ones."""
 REQUEST: Final = 0x0001
 ACKNOWLEDGE: Final = 0x0004
 _DUMP: Final = 0x0300
@@ -34,15 +34,15 @@ _ATTEMPTS: Final = 10
 
 
 def netlink_socket(protocol: int = socket.NETLINK_ROUTE) -> socket.socket:
-    """A socket of a netlink family in the calling thread's namespace; OSError where the kernel lacks the family."""
+    """Return a socket of a netlink family in the calling thread's namespace. OSError if the kernel lacks it."""
     return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
 
 
 class NetlinkClient:
-    """Sends requests over a socket that stays open, one at a time, and returns their answers."""
+    """Sends requests over one open socket, one at a time, and returns their answers."""
 
     def __init__(self, link: socket.socket) -> None:
-        """``link`` comes from ``netlink_socket``; the client closes it."""
+        """Use ``link``, a socket from ``netlink_socket``. The client closes it."""
         self.socket = link
         self._sequences = itertools.count(1)
 
@@ -57,10 +57,10 @@ class NetlinkClient:
         self.socket.close()
 
     def dump(self, kind: int, content: bytes = b"") -> list[bytes]:
-        """The contents of all messages that answer a request for a list.
+        """Return the contents of all messages that answer a dump request.
 
-        A list that changed while the kernel sent it is requested again. OSError when the kernel refuses, when the
-        socket's timeout passes, or (EAGAIN) when the list changes every time.
+        A list that changed while the kernel sent it is requested again. Raises OSError if the kernel refuses, if the
+        socket times out, or (EAGAIN) if the list changes every time.
         """
         for _ in range(_ATTEMPTS):
             answers = list(self._answers(self._send(kind, _DUMP, content)))
@@ -69,7 +69,7 @@ class NetlinkClient:
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     def execute(self, kind: int, content: bytes) -> None:
-        """Send a request that the kernel acknowledges; OSError when it refuses."""
+        """Send a request that the kernel acknowledges. Raises OSError if the kernel refuses."""
         for _ in self._answers(self._send(kind, ACKNOWLEDGE, content)):
             pass
 
@@ -80,7 +80,7 @@ class NetlinkClient:
         return sequence
 
     def _answers(self, sequence: int) -> Iterator[NetlinkMessage]:
-        """The messages that answer a request, its end included; those of a request that timed out are skipped."""
+        """Yield the messages that answer a request, up to its end. Skips answers to requests that timed out."""
         while True:
             for message in messages(self.socket.recv(BUFFER)):
                 if message.sequence != sequence:
@@ -94,17 +94,17 @@ class NetlinkClient:
 
 @dataclass(frozen=True, slots=True)
 class DumpMessage:
-    """One message of a list: the fixed part that begins it, and its attributes by their type."""
+    """One message of a dump: its fixed header, and its attributes by type."""
 
     fixed: bytes
     attributes: Attributes
 
 
 def dump(kind: int, request: struct.Struct, about: bytes = b"") -> list[DumpMessage]:
-    """What the calling thread's namespace answers to an rtnetlink request of ``kind`` (RTM_GET*) for a list.
+    """Return the answer of the calling thread's namespace to an rtnetlink dump request (RTM_GET*).
 
-    ``request`` is the fixed part of its messages (struct ifinfomsg, struct tcmsg). ``about`` is such a part that
-    restricts the list. OperationFailed when the kernel refuses, or the list changes each time that it is read.
+    ``request`` is the fixed header of its messages (struct ifinfomsg, struct tcmsg). ``about`` is a header that
+    filters the list. Raises OperationFailed if the kernel refuses, or if the list changes on every read.
     """
     try:
         with NetlinkClient(netlink_socket()) as client:

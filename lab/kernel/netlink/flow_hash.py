@@ -1,9 +1,9 @@
-"""What this kernel would do with a packet that nobody sent: its hash, and the uplink of one that a tunnel sends.
+"""Predict the kernel's treatment of a packet without sending it: its flow hash, and the uplink of a tunnel packet.
 
-The hash has a key that is drawn at boot and known to nobody outside (``__skb_get_hash``). And ``ip route get`` hashes
-a packet that is forwarded: what the kernel itself sends is hashed otherwise where the fields are chosen one by one
-(``fib_multipath_hash_policy`` 3). So the kernel is asked, by programs of a few instructions that are run once
-(BPF_PROG_TEST_RUN of bpf(2)) and attached to nothing.
+The hash has a random key of each boot, which the kernel does not reveal (``__skb_get_hash``). ``ip route get`` is no
+help: it hashes as for forwarded packets, but with ``fib_multipath_hash_policy`` 3 the kernel hashes its own packets
+differently. BPF programs of a few instructions therefore query the kernel. They run once (BPF_PROG_TEST_RUN of
+bpf(2)) and are attached to nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ETHERNET: Final = 14
 _LOOKUP: Final = struct.Struct("!BBHHH4s4s4s12x4s12x16x")
 """struct bpf_fib_lookup: family, protocol, ports, length, interface, TOS, source, destination; 64 bytes."""
 _INTERFACE: Final = 8
-"""Offset of the interface in it."""
+"""Offset of the interface index in it."""
 _LOOPBACK: Final = (1).to_bytes(4, "little")
 _HASH: Final = ((_CALL, 0, 0, _GET_HASH_RECALC), (_EXIT, 0, 0, 0))
 _UPLINK: Final = (
@@ -45,7 +45,7 @@ _UPLINK: Final = (
 )  # fmt: skip
 _UDP: Final = 17
 _LAST_PORT_SINCE: Final = 7
-"""Major version of Linux."""
+"""Major version of Linux since which tunnels use the last port."""
 _ETHERTYPES: Final = {4: 0x0800, 6: 0x86DD}
 
 
@@ -72,24 +72,24 @@ class SingleRun(ctypes.Structure):
 
 
 def hash_of(frame: bytes) -> int:
-    """The 32-bit hash of an Ethernet frame by what the kernel dissects in it: addresses, protocol and ports.
+    """Return the kernel's 32-bit flow hash of an Ethernet frame: of its addresses, protocol and ports.
 
-    OperationFailed when the kernel does not take the program, which needs root; EnvironmentLacks without libbpf.
+    Raises OperationFailed if the kernel rejects the program (it needs root), and EnvironmentLacks without libbpf.
     """
     return _returned(_HASH, frame)
 
 
 def uplink_of(src: IPv4Address, dst: IPv4Address, sport: int, dport: int) -> int:
-    """The index of the interface by which UDP that the calling thread's namespace sends leaves; 0 without a route.
+    """Return the index of the interface by which the calling thread's namespace sends UDP; 0 without a route.
 
-    Errors are those of ``hash_of``.
+    Raises the errors of ``hash_of``.
     """
     asked = _LOOKUP.pack(socket.AF_INET, _UDP, sport, dport, 0, _LOOPBACK, bytes(4), src.packed, dst.packed)
     return _returned(_UPLINK, bytes(_ETHERNET) + asked)
 
 
 def _returned(program: tuple[tuple[int, int, int, int], ...], data: bytes) -> int:
-    """What a program returns for a packet."""
+    """Return a program's return value for a packet."""
     libbpf = library()
     code = b"".join(struct.pack(_INSTRUCTION, *each) for each in program)
     descriptor = libbpf.bpf_prog_load(_SCHED_CLS, b"rl_flow_hash", b"GPL", code, len(program), None)
@@ -105,7 +105,7 @@ def _returned(program: tuple[tuple[int, int, int, int], ...], data: bytes) -> in
 
 
 def udp_frame(src: IPv4Address | IPv6Address, dst: IPv4Address | IPv6Address, sport: int, dport: int) -> bytes:
-    """The first octets of a UDP packet in Ethernet, as far as a dissector looks; nobody's MACs, and no payload."""
+    """Return the headers of a UDP packet in Ethernet, as far as the dissector reads: zero MACs and no payload."""
     udp = struct.pack("!HHHH", sport, dport, 8, 0)
     if src.version == 4:
         ip = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(udp), 0, 0x4000, 64, _UDP, 0)
@@ -116,25 +116,25 @@ def udp_frame(src: IPv4Address | IPv6Address, dst: IPv4Address | IPv6Address, sp
 
 
 def has_last_port() -> bool:
-    """Whether this kernel's tunnels use the last port of a range too: measured, 7.3 does and 6.18 does not."""
+    """Return whether this kernel's tunnels use the last port of a range: measured, 7.3 does and 6.18 does not."""
     major, _, _ = os.uname().release.partition(".")
     return int(major) >= _LAST_PORT_SINCE
 
 
 def outer_port(inner: int, low: int, high: int, *, last: bool) -> int:
-    """The UDP source port that a tunnel has for packets with the hash ``inner``: ``udp_flow_src_port`` of Linux.
+    """Return a tunnel's UDP source port for packets with the hash ``inner``, as ``udp_flow_src_port`` of Linux does.
 
-    ``low`` and ``high`` are the device's range of ports, or the namespace's ip_local_port_range where it has none;
-    ``last`` is what ``has_last_port`` says.
+    ``low`` and ``high`` are the device's port range, or the namespace's ip_local_port_range if it has none.
+    ``last`` is the result of ``has_last_port``.
     """
     mixed = (inner ^ inner << 16) & 0xFFFFFFFF
     return (mixed * (high - low + last) >> 32) + low
 
 
 def member_of(inner: int, weights: Sequence[int]) -> int:
-    """The place of the member of a group of next hops that a tunnel takes for packets with the hash ``inner``.
+    """Return the index of the nexthop group member that a tunnel uses for packets with the hash ``inner``.
 
-    Each has as much of the hash's range as its weight says (RFC 2992; ``nh_hthr_group_rebalance`` of Linux).
+    A member's share of the hash range is its weight's (RFC 2992; ``nh_hthr_group_rebalance`` of Linux).
     """
     total, upto = sum(weights), 0
     for place, weight in enumerate(weights):

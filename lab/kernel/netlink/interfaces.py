@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from lab.kernel.netlink.client import DumpMessage
     from lab.kernel.process.netns import Namespace
 
-# Of <linux/rtnetlink.h>, <linux/if_link.h>, <linux/gen_stats.h>; operational state of RFC 2863 in <linux/if.h>.
+# From <linux/rtnetlink.h>, <linux/if_link.h>, <linux/gen_stats.h>; operational state of RFC 2863 in <linux/if.h>.
 _GETLINK: Final = 18
 _IFINFOMSG: Final = struct.Struct("=BxHiII")
 _IFLA_IFNAME, _IFLA_MTU, _IFLA_OPERSTATE, _IFLA_STATS64 = 3, 4, 16, 23
 _STATS64: Final = struct.Struct("=8Q")
-"""Packets, bytes, errors and drops, received and sent of each: the beginning of struct rtnl_link_stats64."""
+"""Packets, bytes, errors and drops, each received and sent: the beginning of struct rtnl_link_stats64."""
 _UP: Final = 6
 _TCA_KIND, _TCA_STATS2, _TCA_STATS_QUEUE = 1, 7, 3
 _TC_H_ROOT: Final = 0xFFFFFFFF
@@ -30,7 +30,7 @@ _U32: Final = struct.Struct("=I")
 
 @dataclass(frozen=True, slots=True)
 class InterfaceState:
-    """One interface: whether it carries, its MTU, and counters since it was made (RFC 2863's ifTable)."""
+    """One interface: its state, its MTU, and its counters since creation (RFC 2863's ifTable)."""
 
     name: str
     up: bool
@@ -40,11 +40,11 @@ class InterfaceState:
     tx_bytes: int
     tx_packets: int
     drops: int
-    """Packets that it dropped, either way, and that its queue had no room for."""
+    """Packets dropped in either direction, plus packets dropped by its root qdisc."""
 
 
 def interfaces(namespace: Namespace) -> dict[str, InterfaceState]:
-    """All interfaces but the loopback, by name."""
+    """Return all interfaces except the loopback, by name."""
     found = {}
     for name, link, queue in _links(namespace):
         if name == "lo":
@@ -66,14 +66,14 @@ def interfaces(namespace: Namespace) -> dict[str, InterfaceState]:
 
 
 def indices(namespace: Namespace) -> dict[str, int]:
-    """The index of each interface but the loopback, by name."""
+    """Return the index of each interface except the loopback, by name."""
     links = namespace.inside(lambda: dump(_GETLINK, _IFINFOMSG))
     found = {text(link.attributes[_IFLA_IFNAME]): int(_IFINFOMSG.unpack(link.fixed)[2]) for link in links}
     return {name: index for name, index in found.items() if name != "lo"}
 
 
 def root_qdiscs(namespace: Namespace) -> dict[str, tuple[str, str]]:
-    """Kind and handle (``rl_t``, ``3:``) of each interface's root qdisc."""
+    """Return the kind and handle (``rl_t``, ``3:``) of each interface's root qdisc."""
     return {
         name: (text(queue.attributes[_TCA_KIND]), f"{TCMSG.unpack(queue.fixed)[2] >> 16:x}:")
         for name, _, queue in _links(namespace)
@@ -82,7 +82,7 @@ def root_qdiscs(namespace: Namespace) -> dict[str, tuple[str, str]]:
 
 
 def _links(namespace: Namespace) -> Iterator[tuple[str, DumpMessage, DumpMessage | None]]:
-    """Each interface's name, itself, and its root qdisc if it has one."""
+    """Yield each interface's name, its message, and its root qdisc's message or None."""
     links, queues = namespace.inside(lambda: (dump(_GETLINK, _IFINFOMSG), dump(GETQDISC, TCMSG)))
     roots = dict(_roots(queues))
     for link in links:
@@ -90,7 +90,7 @@ def _links(namespace: Namespace) -> Iterator[tuple[str, DumpMessage, DumpMessage
 
 
 def _roots(queues: list[DumpMessage]) -> Iterator[tuple[int, DumpMessage]]:
-    """Each interface's index and root qdisc."""
+    """Yield each interface's index and root qdisc."""
     for queue in queues:
         _, index, _, parent, _ = TCMSG.unpack(queue.fixed)
         if parent == _TC_H_ROOT:
@@ -98,6 +98,6 @@ def _roots(queues: list[DumpMessage]) -> Iterator[tuple[int, DumpMessage]]:
 
 
 def _drops(queue: DumpMessage) -> int:
-    """Packets dropped by a qdisc, which its interface's own counters leave out (struct gnet_stats_queue)."""
+    """Return the packets that a qdisc dropped; the interface's counters exclude them (struct gnet_stats_queue)."""
     _, _, drops = struct.unpack_from("=III", attributes(queue.attributes[_TCA_STATS2])[_TCA_STATS_QUEUE])
     return int(drops)

@@ -1,6 +1,6 @@
-"""What belongs to an interface and goes when it goes down: read, and put back, by ip(8).
+"""Addresses and routes that an interface loses when it goes down: saved and restored by ip(8).
 
-Only faults change these one at a time; fabrics are built by ``lab.kernel.netlink.links`` in batches.
+Only faults change these one at a time. Fabrics are built by ``lab.kernel.netlink.links`` in batches.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
     from lab.kernel.process.netns import Namespace
 
 Kept: TypeAlias = dict[str, list[str]]
-"""Arguments of ``ip`` that add each thing anew, by IP version: ``-4`` and ``-6``."""
+"""``ip`` commands that add each address and route again, by IP version: ``-4`` and ``-6``."""
 _VERSIONS: Final = ("-4", "-6")
 _KERNEL: Final = 2
 _ZEBRA: Final = 11
 _FIRST_DAEMON: Final = 186
-"""Protocols of those who set routes by themselves when they see the interface: the kernel, and FRR's daemons."""
+"""Protocols that set their routes again by themselves when the interface comes back: the kernel and FRR's daemons."""
 _UNICAST: Final = "1"
-"""What ``ip -N`` calls routes to somewhere; the kernel makes all others with an address."""
+"""The type of unicast routes in ``ip -N``. The kernel creates all other types with an address."""
 _STATE: Final = {"linkdown", "dead"}
 _NEVER_READ: Final = " pref medium"
-"""What is printed of a route's state, and is no part of it."""
+"""Printed for a route as state; ``ip`` does not accept it back."""
 
 
 def ask(namespace: Namespace, *words: str) -> Any:
-    """What ``ip -j WORDS`` answers in a namespace."""
+    """Return the parsed output of ``ip -j WORDS`` in a namespace."""
     return json.loads(namespace.run([find_tool("ip", "iproute2"), "-j", *words]).stdout or "[]")
 
 
 def change(namespace: Namespace, version: str, lines: Sequence[str]) -> None:
-    """Have ``ip`` do all of ``lines`` in one go; CommandFailed at the first that it does not.
+    """Run all ``lines`` in one ``ip -batch``. Raises CommandFailed at the first that fails.
 
-    ``version`` is ``-4``, ``-6``, or "" for what is of neither.
+    ``version`` is ``-4``, ``-6``, or "" for commands of neither.
     """
     if lines:
         words = [find_tool("ip", "iproute2"), *filter(None, [version]), "-batch", "-"]
@@ -47,18 +47,18 @@ def change(namespace: Namespace, version: str, lines: Sequence[str]) -> None:
 
 
 def attempt(namespace: Namespace, version: str, line: str) -> None:
-    """Have ``ip`` do one line, or not: what it is about may not be there."""
+    """Run one ``ip`` command and ignore its failure: the object may not exist."""
     namespace.run([find_tool("ip", "iproute2"), version, *line.split()], check=False)
 
 
 def forget_cache(namespace: Namespace) -> None:
-    """Forget what routers have said of routes: redirects, and smaller MTUs, kept for ten minutes (RFC 1191)."""
+    """Flush the routing cache: redirects, and path MTUs, which the kernel keeps for ten minutes (RFC 1191)."""
     for version in _VERSIONS:
         attempt(namespace, version, "route flush cache")
 
 
 def link_local(namespace: Namespace, interface: str) -> str:
-    """The IPv6 link-local address of an interface (RFC 4291 section 2.5.6); OperationFailed when it has none."""
+    """Return the IPv6 link-local address of an interface (RFC 4291 section 2.5.6). OperationFailed if it has none."""
     for state in ask(namespace, "-6", "addr", "show", "dev", interface, "scope", "link"):
         for each in filter(None, state.get("addr_info", ())):
             return str(each["local"])
@@ -66,17 +66,17 @@ def link_local(namespace: Namespace, interface: str) -> str:
 
 
 def is_up(namespace: Namespace, interface: str) -> bool:
-    """Whether nobody has shut the interface down; it may still have no carrier."""
+    """Return whether the interface is administratively up; it may still have no carrier."""
     return any("UP" in state["flags"] for state in ask(namespace, "link", "show", "dev", interface))
 
 
 def keep(namespace: Namespace, interface: str) -> Kept:
-    """The addresses and routes of an interface that nobody else would set again."""
+    """Return the addresses and routes of an interface that nothing else would restore."""
     return {version: _kept(namespace, interface, version) for version in _VERSIONS}
 
 
 def put_back(namespace: Namespace, interface: str, kept: Kept) -> None:
-    """Set again what is not there of what was kept, and take away what was not."""
+    """Restore exactly what ``keep`` returned: add what is missing, and remove what was added since."""
     for version in _VERSIONS:
         there = _kept(namespace, interface, version)
         gone = [undone(line) for line in reversed(there) if line not in kept[version]]
@@ -87,7 +87,7 @@ def put_back(namespace: Namespace, interface: str, kept: Kept) -> None:
 
 def _kept(namespace: Namespace, interface: str, version: str) -> list[str]:
     shown = ask(namespace, version, "addr", "show", "dev", interface, "scope", "global")
-    # What the scope hides is an empty object.
+    # An address outside the scope is printed as an empty object.
     addresses = [_address(interface, each) for state in shown for each in state.get("addr_info", ()) if each]
     routes = namespace.run(
         [find_tool("ip", "iproute2"), version, "-d", "-N", "route", "show", "table", "all", "dev", interface]
@@ -101,9 +101,10 @@ def _address(interface: str, shown: dict[str, Any]) -> str:
 
 
 def _routes(interface: str, lines: Iterable[str]) -> list[str]:
-    """``ip -N -d`` prints a route, behind its type, so that it can be read again, but for its state.
+    """Return the ``ip`` commands that add the static routes of an ``ip -N -d route`` listing again.
 
-    One with several next hops, which have lines of their own, stays with those that are left.
+    ``ip`` accepts the printed route, after its type, except for its state. Multipath routes are skipped: their next
+    hops have lines of their own, and the route stays with the remaining next hops.
     """
     found, shown = [], list(lines)
     for line, following in zip_longest(shown, shown[1:], fillvalue=""):
@@ -117,6 +118,6 @@ def _routes(interface: str, lines: Iterable[str]) -> list[str]:
 
 
 def undone(line: str) -> str:
-    """What takes away again what ``line`` adds."""
+    """Return the ``ip`` command that removes what ``line`` adds."""
     what, _, rest = line.partition(" add ")
     return f"{what} del {rest.removesuffix(' nodad')}"

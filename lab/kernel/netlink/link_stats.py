@@ -1,4 +1,4 @@
-"""The counters of all interfaces of a namespace, read often: one request over a socket that stays open."""
+"""The counters of all interfaces of a namespace, for frequent reads: one request over an open socket."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from lab.kernel.process.netns import Namespace
 
-# Of <linux/rtnetlink.h> and <linux/if_link.h>.
+# From <linux/rtnetlink.h> and <linux/if_link.h>.
 _GETSTATS: Final = 94
 _STATS_MSG: Final = struct.Struct("=BBHII")  # if_stats_msg: family, padding, index, filter
 _LINK_64: Final = 1
@@ -24,19 +24,19 @@ _REQUEST: Final = _STATS_MSG.pack(0, 0, 0, 0, _LINK_64)
 FIELDS: Final = (
     "rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped",
 )  # fmt: skip
-"""What begins struct rtnl_link_stats64, in the names of ``ip -s link``."""
+"""The first fields of struct rtnl_link_stats64, with the names of ``ip -s link``."""
 
 
 class LinkStats:
-    """Reads the counters of one namespace: ``FIELDS`` of each interface, by the interface's index."""
+    """Reads the counters of one namespace: ``FIELDS`` of each interface, by interface index."""
 
     def __init__(self, namespace: Namespace) -> None:
-        """OperationFailed when the namespace is gone."""
+        """Open the socket in the namespace. Raises OperationFailed if the namespace is gone."""
         self._client = NetlinkClient(namespace.inside(netlink_socket))
         self.socket = self._client.socket
 
     def read(self) -> dict[int, NDArray[np.uint64]]:
-        """The counters of each interface, by its index; OSError when the kernel refuses."""
+        """Return the counters of each interface, by index. Raises OSError if the kernel refuses."""
         found = {}
         for content in self._client.dump(_GETSTATS, _REQUEST):
             counters = attributes(content[_STATS_MSG.size :]).get(_LINK_64)

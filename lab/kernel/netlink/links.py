@@ -1,4 +1,4 @@
-"""Interfaces: rtnetlink requests for veth pairs, addresses, routes and shapers, for a ``Batch`` to carry."""
+"""rtnetlink requests for veth pairs, ifbs, addresses, routes and shapers, collected in a ``NetlinkBatch``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _LINKLAYER_ETHERNET: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class VethEnd:
-    """One end of a veth pair to be: open namespace descriptor, name, index in that namespace, MAC, MTU in bytes."""
+    """One end of a planned veth pair: namespace (open descriptor), name, index in it, MAC, MTU in bytes."""
 
     namespace: int
     name: str
@@ -75,7 +75,7 @@ def _end_attributes(end: VethEnd) -> Attributes:
 
 
 def add_veth(batch: NetlinkBatch, a: VethEnd, b: VethEnd) -> None:
-    """A veth pair whose ends are born in their namespaces under their final names; both still down."""
+    """Create a veth pair, both ends down, directly in their namespaces and with their final names."""
     peer = ifinfmsg()
     peer["index"] = b.index
     peer["attrs"] = _end_attributes(b)
@@ -90,7 +90,7 @@ def add_veth(batch: NetlinkBatch, a: VethEnd, b: VethEnd) -> None:
 
 
 def add_ifb(batch: NetlinkBatch, index: int, name: str) -> None:
-    """An intermediate functional block, still down: its root qdisc holds what is redirected to it (ifb)."""
+    """Create an ifb, still down: an interface whose root qdisc queues the packets redirected to it."""
     message = ifinfmsg()
     message["index"] = index
     message["attrs"] = [
@@ -103,7 +103,7 @@ def add_ifb(batch: NetlinkBatch, index: int, name: str) -> None:
 
 
 def delete(batch: NetlinkBatch, index: int, name: str) -> None:
-    """Take an interface away."""
+    """Delete an interface."""
     batch.add_for(index, _gone(), f"{name} gone")
 
 
@@ -125,7 +125,7 @@ def _up() -> bytes:
 
 
 def add_altname(batch: NetlinkBatch, index: int, altname: str) -> None:
-    """Give an interface its second, longer name (up to 127 characters)."""
+    """Add an alternative, longer name to an interface (up to 127 characters)."""
     message = ifinfmsg()
     message["index"] = index
     message["attrs"] = [("IFLA_PROP_LIST", {"attrs": [("IFLA_ALT_IFNAME", altname)]})]
@@ -133,7 +133,7 @@ def add_altname(batch: NetlinkBatch, index: int, altname: str) -> None:
 
 
 def add_address(batch: NetlinkBatch, index: int, interface: Interface) -> None:
-    """Put an address on an interface, usable at once: no duplicate address detection."""
+    """Add an address to an interface; usable at once, without duplicate address detection."""
     message = ifaddrmsg()
     message["index"] = index
     message["family"] = _family(interface.ip)
@@ -147,7 +147,7 @@ def add_address(batch: NetlinkBatch, index: int, interface: Interface) -> None:
 def add_default_route(
     batch: NetlinkBatch, gateway: Address, index: int, *, table: int = MAIN_TABLE, metric: int = 0
 ) -> None:
-    """A default route by one gateway; the lowest ``metric`` of a table wins."""
+    """Add a default route with one gateway. The lowest ``metric`` of a table wins."""
     message = rtmsg()
     message["family"] = _family(gateway)
     message["table"] = _short(table)
@@ -159,7 +159,7 @@ def add_default_route(
 
 
 def add_source_rule(batch: NetlinkBatch, source: Address, table: int) -> None:
-    """Packets from ``source`` look into ``table`` first: what leaves one NIC never takes another's gateway."""
+    """Look up packets from ``source`` in ``table`` first, so that no NIC's traffic uses another NIC's gateway."""
     message = fibmsg()
     message["family"] = _family(source)
     message["src_len"] = source.max_prefixlen
@@ -170,12 +170,12 @@ def add_source_rule(batch: NetlinkBatch, source: Address, table: int) -> None:
 
 
 def _short(table: int) -> int:
-    """What the octet of the header says of a table, whose whole number is in an attribute (rtnetlink(7))."""
+    """Return the header's 8-bit table number; an attribute has the full number (rtnetlink(7))."""
     return table if table < 2**8 else _RT_TABLE_UNSPEC
 
 
 class _TokenBucketOptions(nla):  # type: ignore[misc]
-    """TCA_OPTIONS of tbf without the rate table: kernels since 3.8 compute it, and pyroute2 takes 0.3 ms to."""
+    """TCA_OPTIONS of tbf without the rate table. Kernels since 3.8 compute it; pyroute2 takes 0.3 ms for it."""
 
     nla_map = (("TCA_TBF_UNSPEC", "none"), ("TCA_TBF_PARMS", "tbf_parms"))
 
@@ -190,12 +190,12 @@ class _TokenBucket(tcmsg):  # type: ignore[misc]
 
     @staticmethod
     def get_options(*_: object, **__: object) -> type[nla]:
-        """The class of TCA_OPTIONS."""
+        """Return the class of TCA_OPTIONS."""
         return _TokenBucketOptions
 
 
 def add_shaper(batch: NetlinkBatch, index: int, *, rate: int, mtu: int) -> None:
-    """Hold an interface to ``rate`` bit/s on the wire, preamble and gap counted (tc-tbf(8))."""
+    """Limit an interface to ``rate`` bit/s on the wire, including preamble and gap (tc-tbf(8))."""
     batch.add_for(index, _shaper(rate, mtu, CREATE), "qdisc tbf")
 
 
@@ -214,19 +214,19 @@ def _shaper(rate: int, mtu: int, flags: int) -> bytes:
 
 
 def add_delay(batch: NetlinkBatch, index: int, *, delay: float, rate: int, mtu: int) -> None:
-    """Keep each packet of a shaped interface for ``delay`` seconds (tc-netem(8))."""
+    """Delay each packet of a shaped interface by ``delay`` seconds (tc-netem(8))."""
     batch.add_for(index, _delay(delay, rate, mtu, CREATE), "qdisc netem")
 
 
 def replace_delay(batch: NetlinkBatch, index: int, *, delay: float, rate: int, mtu: int) -> None:
-    """As ``add_delay``, whatever delay the interface has, or none."""
+    """Set the delay as ``add_delay`` does, whether or not the interface has one."""
     batch.add_for(index, _delay(delay, rate, mtu, REPLACE), "qdisc netem")
 
 
 def remove_delay(batch: NetlinkBatch, index: int, *, rate: int, mtu: int) -> None:
-    """Have a shaped interface with a delay be as ``add_shaper`` left it.
+    """Remove the delay of a shaped interface, which is then as ``add_shaper`` left it.
 
-    Below a tbf whose child is taken away nothing passes, until it is told its limit again: then it makes its own.
+    A tbf without its child passes nothing. Setting its limit again makes it create its default child.
     """
     batch.add_for(index, _no_delay(), "qdisc netem")
     batch.add_for(index, _shaper(rate, mtu, CHANGE), "qdisc tbf")

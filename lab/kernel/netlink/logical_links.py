@@ -1,6 +1,6 @@
-"""Interfaces that are no link's end: bridge, VXLAN device, VRF and VLAN interface; requests for a ``Batch`` to carry.
+"""rtnetlink requests for interfaces without a cable: bridges, VXLAN devices, VRFs, VLANs and bonds.
 
-All are made down, under indexes that are planned, so that each can name another before it is there.
+All are created down, with planned indexes, so that one can refer to another before that exists.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 VXLAN_PORT: Final = 4789
 """UDP destination port of VXLAN (RFC 7348 section 5)."""
 _LACP, _FAST, _BY_PORTS = 4, 1, 1
-"""Of bonds: mode 802.3ad, LACPDUs each second, the hash of addresses and ports (ip-link(8))."""
+"""Bond options: mode 802.3ad, an LACPDU each second, the hash of addresses and ports (ip-link(8))."""
 _LOOKS: Final = 50
-"""Milliseconds between looks at whether members are up."""
+"""Milliseconds between checks of a bond member's link state (miimon)."""
 _TICKS: Final = 100
-"""Of user space in a second: what bridges count their timers in."""
+"""Units of a bridge's timers per second (USER_HZ)."""
 _INHERIT: Final = 1
-"""TOS of a tunnel: that of the packet inside (ip-link(8))."""
+"""TOS of a tunnel: copied from the inner packet (ip-link(8))."""
 _PVID_UNTAGGED: Final = 0x02 | 0x04
-"""Frames without a tag are in this VLAN, and its frames leave without one (<linux/if_bridge.h>)."""
+"""Untagged frames belong to this VLAN, and its frames leave untagged (<linux/if_bridge.h>)."""
 _SELF: Final = 2
-"""The request is for the bridge itself, not for the bridge that it were a port of."""
+"""The request is for the bridge itself, not for the bridge that it is a port of."""
 _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 _RTN_UNREACHABLE: Final = 7
 _RTPROT_STATIC: Final = 4
@@ -58,14 +58,14 @@ _LOCAL_FIRST, _LOCAL_LATER = 0, 32765
 
 @dataclass(frozen=True, slots=True)
 class LogicalLink:
-    """An interface to be: its name, its index, its MTU in bytes of IP packet, and its MAC where it is to have one."""
+    """A planned interface: its name, its index, its MTU in bytes of IP packet, and its MAC if it is fixed."""
 
     name: str
     index: int
     mtu: int
     mac: str = ""
     master: int = 0
-    """Index of the bridge or VRF that it is in; 0 for none."""
+    """Index of its bridge or VRF; 0 for none."""
 
 
 def _new(
@@ -85,21 +85,21 @@ def _new(
 
 @dataclass(frozen=True, slots=True)
 class SpanningTreeSettings:
-    """The part of a bridge in a spanning tree: its priority, and its timers in seconds if it is the root."""
+    """A bridge's settings in a spanning tree: its priority, and its timers in seconds, used if it is the root."""
 
     priority: int
     hello: float
     max_age: float
     forward_delay: float
     ageing: float
-    """After which its own table forgets an address that sends nothing."""
+    """Seconds after which its own table forgets a silent address."""
 
 
 def add_bridge(batch: NetlinkBatch, device: LogicalLink, tree: SpanningTreeSettings | None = None) -> None:
-    """A VLAN-aware bridge whose ports are in no VLAN until they are put in one; no snooping.
+    """Create a VLAN-aware bridge without snooping. Its ports are in no VLAN at first.
 
-    In a ``tree`` the kernel's own 802.1D runs: it has a daemon do that in the first namespace alone. Its MTU is said
-    a second time: only what a bridge that is there is told does not follow its ports.
+    In a ``tree`` the kernel's own 802.1D runs, because only the first namespace can have a daemon do that. The MTU is
+    set a second time: only an MTU set on an existing bridge keeps it from following its ports.
     """
     data: Attributes = [
         ("IFLA_BR_VLAN_FILTERING", 1),
@@ -122,10 +122,10 @@ def add_bridge(batch: NetlinkBatch, device: LogicalLink, tree: SpanningTreeSetti
 def add_vxlan(
     batch: NetlinkBatch, device: LogicalLink, *, vni: int, local: IPv4Address, flooding: Attributes | None = None
 ) -> None:
-    """A tunnel of one VNI from the address ``local``, which learns nothing: EVPN tells it where MACs are.
+    """Create a tunnel of one VNI with the source address ``local``. It learns no MACs: EVPN supplies them.
 
-    The outer header has the DSCP of the packet inside, and no UDP checksum (RFC 7348 section 5). It may tell to whom
-    frames for all go as well; ``flooding`` is for a group in place of that.
+    The outer header has the DSCP of the inner packet, and no UDP checksum (RFC 7348 section 5). EVPN also supplies
+    the flood list, unless ``flooding`` sets a multicast group instead.
     """
     data: Attributes = [
         ("IFLA_VXLAN_ID", vni),
@@ -141,7 +141,7 @@ def add_vxlan(
 
 
 def set_cost(batch: NetlinkBatch, index: int, cost: int, name: str) -> None:
-    """What a port of a bridge adds to the path to the root (IEEE 802.1D-1998 section 8.5.5.3), 1 to 65535."""
+    """Set a bridge port's path cost, 1 to 65535 (IEEE 802.1D-1998 section 8.5.5.3)."""
     _change_port(batch, index, [("IFLA_BRPORT_COST", cost)], f"cost of {name}")
 
 
@@ -151,17 +151,17 @@ def _change_port(batch: NetlinkBatch, index: int, port: Attributes, what: str) -
 
 
 def add_dummy(batch: NetlinkBatch, device: LogicalLink) -> None:
-    """An interface that leads nowhere."""
+    """Create a dummy interface, which drops all that it sends."""
     _new(batch, device, "dummy", [])
 
 
 def add_vrf(batch: NetlinkBatch, device: LogicalLink, table: int) -> None:
-    """A VRF: what it has no route for goes nowhere, and not by the table of the underlay."""
+    """Create a VRF with an unreachable default route, so that no packet falls through to the underlay's table."""
     _new(batch, device, "vrf", [("IFLA_VRF_TABLE", table)])
     for family in _FAMILIES:
         message = rtmsg()
         message["family"] = family
-        message["table"] = 0  # RT_TABLE_UNSPEC: the attribute has it, which has room for more
+        message["table"] = 0  # RT_TABLE_UNSPEC: the attribute has the number, with more bits
         message["proto"] = _RTPROT_STATIC
         message["type"] = _RTN_UNREACHABLE
         message["attrs"] = [("RTA_PRIORITY", _LAST), ("RTA_TABLE", table)]
@@ -169,14 +169,14 @@ def add_vrf(batch: NetlinkBatch, device: LogicalLink, table: int) -> None:
 
 
 def add_vlan(batch: NetlinkBatch, device: LogicalLink, *, parent: int, vlan: int) -> None:
-    """The interface of one VLAN of the interface or bridge with the index ``parent``."""
+    """Create the interface of one VLAN on the interface or bridge with the index ``parent``."""
     _new(batch, device, "vlan", [("IFLA_VLAN_ID", vlan)], [("IFLA_LINK", parent)])
 
 
 def add_bond(batch: NetlinkBatch, device: LogicalLink, partner: str = "") -> None:
-    """An aggregate by LACP (IEEE 802.1AX) that asks its partner each second, and hashes flows over its members.
+    """Create an LACP bond (IEEE 802.1AX) with fast LACPDUs that hashes flows over its members.
 
-    To whom it is connected it says that it is the system ``partner``, or itself.
+    It advertises the system ``partner``, if given, and otherwise its own.
     """
     data: Attributes = [
         ("IFLA_BOND_MODE", _LACP),
@@ -190,7 +190,7 @@ def add_bond(batch: NetlinkBatch, device: LogicalLink, partner: str = "") -> Non
 
 
 def enslave(batch: NetlinkBatch, index: int, master: int, name: str) -> None:
-    """Make an interface a port of a bridge, or a member of a bond, for which it must be down."""
+    """Make an interface a port of a bridge, or a member of a bond; a bond member must be down."""
     _change(batch, index, [("IFLA_MASTER", master)], f"{name} into its bridge or bond")
 
 
@@ -206,7 +206,7 @@ def join_vlan(batch: NetlinkBatch, index: int, vlan: int, *, untagged: bool = Fa
 
 
 def own_mac(batch: NetlinkBatch, bridge: int, vlan: int, mac: str) -> None:
-    """Frames of a VLAN to ``mac`` are for the bridge itself: to an address that it does not know it floods them."""
+    """Deliver frames of a VLAN to ``mac`` to the bridge itself, which would flood an unknown address."""
     batch.add(encode(_own(bridge, vlan, mac), RTM_NEWNEIGH, CREATE), f"MAC {mac} of VLAN {vlan}")
 
 
@@ -221,17 +221,17 @@ def _own(bridge: int, vlan: int, mac: str) -> ndmsg:
 
 
 def set_mac(batch: NetlinkBatch, index: int, mac: str, name: str) -> None:
-    """Give an interface another MAC."""
+    """Change the MAC of an interface."""
     _change(batch, index, [("IFLA_ADDRESS", mac)], f"MAC of {name}")
 
 
 def disown_mac(batch: NetlinkBatch, bridge: int, vlan: int, mac: str) -> None:
-    """Take ``own_mac`` back."""
+    """Undo ``own_mac``."""
     batch.add(encode(_own(bridge, vlan, mac), RTM_DELNEIGH), f"MAC {mac} of VLAN {vlan} gone")
 
 
 def ask_vrfs_first(batch: NetlinkBatch) -> None:
-    """Look at a namespace's own addresses after those of VRFs: a tenant does not reach the switch's own."""
+    """Look up VRFs before a namespace's own addresses, so that a tenant does not reach the switch's addresses."""
     for family in _FAMILIES:
         for kind, flags, priority in ((RTM_NEWRULE, CREATE, _LOCAL_LATER), (RTM_DELRULE, 0, _LOCAL_FIRST)):
             message = fibmsg()

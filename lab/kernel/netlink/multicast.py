@@ -1,8 +1,8 @@
-"""Tunnels that flood to a multicast group, and where what comes from the group is taken in.
+"""Tunnels that flood to a multicast group, and the reception of packets to that group.
 
-A VXLAN device sends to its group by the multicast routes of its namespace where it is told to (Linux 6.17); before,
-it could be told an interface only. On the way in the routes lead to a dummy, which leads nowhere and is in the group:
-the kernel hands a copy of what leaves by it to the socket of the tunnels.
+Since Linux 6.17 a VXLAN device can send to its group by its namespace's multicast routes; before, only out of a fixed
+interface. For reception, the routes lead to a dummy interface that is a member of the group. The kernel delivers a
+copy of each packet sent out of it to the tunnels' socket.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lab.kernel.netlink.rtnl import Attributes, NetlinkBatch
 
 _TTL: Final = 64
-"""Of packets to a group, which otherwise have 1 and end at the next switch."""
+"""TTL of packets to a group. The default of 1 would end them at the next switch."""
 _MC_ROUTE: Final = 34
 """IFLA_VXLAN_MC_ROUTE (<linux/if_link.h>, Linux 6.17), which pyroute2 does not know."""
 _IFA_F_MCAUTOJOIN: Final = 0x400
@@ -36,7 +36,7 @@ _SCOPE_HOST: Final = 254
 
 
 class _Vxlan(vxlan.vxlan):  # type: ignore[misc]
-    """pyroute2's attributes, and those up to the one that it does not know: an attribute's number is its place."""
+    """pyroute2's attributes, padded up to the missing one: an attribute's index is its number."""
 
     nla_map = (
         *vxlan.vxlan.nla_map,
@@ -48,10 +48,10 @@ ifinfmsg.ifinfo.data_map["vxlan"] = _Vxlan
 
 
 def flooding_to(group: IPv4Address, *, routed: int = 1) -> Attributes:
-    """What a VXLAN device is told, besides what any is, to flood to ``group`` (RFC 7348 section 4.2).
+    """Return the attributes by which a VXLAN device floods to ``group`` (RFC 7348 section 4.2).
 
-    It sends out of the loopback, which is where pimd takes what a switch itself sends to come from. Of ``routed``
-    kernels that know it take 0 and 1.
+    It sends out of the loopback: pimd expects a switch's own packets from there. Kernels with the attribute accept 0
+    and 1 for ``routed``.
     """
     return [
         ("IFLA_VXLAN_GROUP", str(group)),
@@ -62,10 +62,10 @@ def flooding_to(group: IPv4Address, *, routed: int = 1) -> Attributes:
 
 
 def take_in(batch: NetlinkBatch, index: int, group: IPv4Address) -> None:
-    """Have packets that are routed out of the dummy ``index``, which is up, to ``group`` come in by it, once.
+    """Receive packets to ``group`` that are routed out of the dummy ``index``, which is up, exactly once.
 
-    To be in a group without a socket is to have it for an address. The local route that the kernel makes of any
-    address goes: by it each packet would come in by the loopback a second time.
+    Group membership without a socket needs the group as an address. The kernel's local route for that address is
+    deleted: with it each packet would arrive a second time, by the loopback.
     """
     address = ifaddrmsg()
     address["index"], address["family"], address["prefixlen"] = index, socket.AF_INET, group.max_prefixlen

@@ -1,4 +1,4 @@
-"""Where a namespace's own stack would send a packet: its source address, and the MAC address of the next hop."""
+"""The source address and next-hop MAC address that a namespace's stack would use for a packet."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _TIMEOUT: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What leads to an address: the source that the kernel would choose ("" if none), and the next hop."""
+    """A route to an address: the source that the kernel would choose ("" if none), and the next hop."""
 
     source: str
     next_hop: str
 
 
 def mac_address(namespace: Namespace, interface: str) -> str:
-    """The interface's own MAC address."""
+    """Return the interface's own MAC address."""
     (link,) = _ip(namespace, "link", "show", "dev", interface)
     return str(link["address"])
 
 
 def route(namespace: Namespace, interface: str, destination: str) -> Route:
-    """How packets for ``destination`` leave by ``interface``; UsageError when the namespace knows no way."""
+    """Return the route of packets to ``destination`` by ``interface``. Raises UsageError if there is none."""
     try:
         (found,) = _ip(namespace, "route", "get", destination, "oif", interface)
     except CommandFailed as error:
@@ -45,9 +45,9 @@ def route(namespace: Namespace, interface: str, destination: str) -> Route:
 
 
 def resolve(namespace: Namespace, interface: str, address: str) -> str:
-    """The MAC address of a neighbour, asked for by ARP or neighbour discovery where the kernel does not know it.
+    """Return the MAC address of a neighbour; ARP or neighbour discovery resolves one unknown to the kernel.
 
-    OperationFailed when nobody answers within three seconds.
+    Raises OperationFailed without an answer within three seconds.
     """
     if known := _known(namespace, interface, address):
         return known
@@ -64,7 +64,7 @@ def resolve(namespace: Namespace, interface: str, address: str) -> str:
 
 
 def _known(namespace: Namespace, interface: str, address: str) -> str:
-    """The MAC address that the kernel has of a neighbour; "" when it has none."""
+    """Return a neighbour's MAC address from the kernel's table; "" if it has none."""
     entries = _ip(namespace, "neigh", "show", "to", address, "dev", interface)
     return next(
         (str(entry["lladdr"]) for entry in entries if "lladdr" in entry and "FAILED" not in entry.get("state", ())),
@@ -73,6 +73,6 @@ def _known(namespace: Namespace, interface: str, address: str) -> str:
 
 
 def _ip(namespace: Namespace, *words: str) -> list[dict[str, Any]]:
-    """What ``ip -json`` answers. Some of its versions print nothing where there is nothing."""
+    """Return the parsed output of ``ip -json``. Some versions print nothing for an empty list."""
     found: list[dict[str, Any]] = json.loads(namespace.run(["ip", "-json", *words]).stdout or "[]")
     return found

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from lab.kernel.process.netns import Namespace
 
 _ROOM: Final = 1 << 20
-"""Bytes that the kernel keeps for a listener: a switch that loses a spine changes hundreds of routes at once."""
+"""Bytes of a listener's buffer: a switch that loses a spine changes hundreds of routes at once."""
 
 
 class EventGroup(IntFlag):
-    """What a listener receives: the RTMGRP_* groups of <linux/rtnetlink.h>."""
+    """The multicast groups of a listener: RTMGRP_* of <linux/rtnetlink.h>."""
 
     LINK = 0x1
     NEIGHBOUR = 0x4
@@ -28,21 +28,21 @@ class EventGroup(IntFlag):
 
 
 RECORDED: Final = EventGroup.LINK | EventGroup.NEIGHBOUR | EventGroup.IPV4_ROUTE | EventGroup.IPV6_ROUTE
-"""What a recording has of each node."""
+"""The groups that a recording contains for each node."""
 
 
 def listener(namespace: Namespace, groups: EventGroup = RECORDED) -> socket.socket:
-    """A socket that receives the events of ``groups`` from now on, and whose reads do not block.
+    """Return a non-blocking socket that receives the events of ``groups`` from now on.
 
-    OperationFailed when the namespace is gone.
+    Raises OperationFailed if the namespace is gone.
     """
     return namespace.inside(partial(_listener, groups))
 
 
 def take(link: socket.socket) -> tuple[list[bytes], bool]:
-    """The messages that came, one piece for each report of the kernel, and whether some were lost.
+    """Return the pending messages, one element for each report of the kernel, and whether some were lost.
 
-    OSError when nothing can be read from the socket any more.
+    Raises OSError if the socket can no longer be read.
     """
     found: list[bytes] = []
     lost = False

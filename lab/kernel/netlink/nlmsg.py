@@ -1,4 +1,4 @@
-"""Netlink's messages and their attributes, as bytes (netlink(7), rtnetlink(7))."""
+"""Netlink messages and their attributes, as bytes (netlink(7), rtnetlink(7))."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Attributes: TypeAlias = dict[int, bytes]
 HEADER: Final = struct.Struct("=IHHII")
 """struct nlmsghdr: length, type, flags, sequence, port."""
 ERROR: Final = 2
-"""The type of an acknowledgement, good or bad (NLMSG_ERROR)."""
+"""Type of an acknowledgement, positive or negative (NLMSG_ERROR)."""
 DONE: Final = 3
-"""The type of a list's last message (NLMSG_DONE)."""
+"""Type of a dump's last message (NLMSG_DONE)."""
 _ATTRIBUTE: Final = struct.Struct("=HH")  # nlattr: length, type
 _TYPE: Final = 0x3FFF
 """An attribute's type without its flags (NLA_TYPE_MASK)."""
@@ -25,7 +25,7 @@ _CODE: Final = struct.Struct("=i")
 
 @dataclass(frozen=True, slots=True)
 class NetlinkMessage:
-    """One message: its header, less the length, and what follows it."""
+    """One message: its header without the length, and its content."""
 
     kind: int
     flags: int
@@ -34,9 +34,9 @@ class NetlinkMessage:
 
     @property
     def refused(self) -> int:
-        """The error number (errno(3)) of a refusal; 0 of an acknowledgement and of any other message.
+        """The error number (errno(3)) of a refusal; 0 for an acknowledgement and any other message.
 
-        A list that the kernel begins and cannot finish ends with the error in its last message.
+        A dump that the kernel begins and cannot finish has the error in its last message.
         """
         if self.kind not in {ERROR, DONE} or len(self.content) < _CODE.size:
             return 0
@@ -44,12 +44,12 @@ class NetlinkMessage:
 
     @property
     def remarks(self) -> Attributes:
-        """The attributes of an acknowledgement that has only the header of its request (NLM_F_CAPPED)."""
+        """The attributes of an acknowledgement that carries only the header of its request (NLM_F_CAPPED)."""
         return attributes(self.content[_CODE.size + HEADER.size :])
 
 
 def messages(data: bytes) -> Iterator[NetlinkMessage]:
-    """The messages in what was received at once."""
+    """Yield the messages in one received buffer."""
     offset = 0
     while offset + HEADER.size <= len(data):
         length, kind, flags, sequence, _ = HEADER.unpack_from(data, offset)
@@ -58,12 +58,12 @@ def messages(data: bytes) -> Iterator[NetlinkMessage]:
 
 
 def attributes(data: bytes) -> Attributes:
-    """The attributes in ``data``, by their type; nested ones are read from the value of theirs."""
+    """Return the attributes in ``data`` by type. Nested attributes are parsed from the value of theirs."""
     return dict(each_attribute(data))
 
 
 def each_attribute(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The types and values of the attributes in ``data``, in their order: lists have one type again and again."""
+    """Yield type and value of each attribute in ``data``, in order. Lists repeat one type."""
     offset = 0
     while offset + _ATTRIBUTE.size <= len(data):
         length, kind = _ATTRIBUTE.unpack_from(data, offset)
@@ -72,13 +72,13 @@ def each_attribute(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def attribute(kind: int, value: bytes) -> bytes:
-    """One attribute, as it stands in a message."""
+    """Return one encoded attribute, padded."""
     length = _ATTRIBUTE.size + len(value)
     return (_ATTRIBUTE.pack(length, kind) + value).ljust(_aligned(length), b"\0")
 
 
 def text(value: bytes) -> str:
-    """A string as the kernel sends it."""
+    """Return a string attribute's text, without its NUL bytes."""
     return value.rstrip(b"\0").decode(errors="replace")
 
 

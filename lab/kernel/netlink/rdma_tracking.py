@@ -1,4 +1,4 @@
-"""What the RDMA subsystem keeps account of, by its netlink: the queue pairs of a device (<rdma/rdma_netlink.h>)."""
+"""The queue pairs of RDMA devices, from the RDMA subsystem's netlink (<rdma/rdma_netlink.h>)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _GET, _QP_GET = _NLDEV | 1, _NLDEV | 10
 """RDMA_NLDEV_CMD_GET and RDMA_NLDEV_CMD_RES_QP_GET."""
 _DEV_INDEX, _DEV_NAME, _RES_QP, _LQPN, _RQPN = 1, 2, 19, 21, 22
 _TYPE, _STATE, _PID = 26, 27, 28
-"""Of enum rdma_nldev_attr."""
+"""Attributes of enum rdma_nldev_attr."""
 _ATTRIBUTE: Final = struct.Struct("=HHI")
 _TYPES: Final = {2: "RC", 3: "UC", 4: "UD"}
-"""Of enum ib_qp_type; those of management (SMI, GSI) are each device's own."""
+"""Values of enum ib_qp_type. The management QPs (SMI, GSI) belong to each device itself."""
 _STATES: Final = ("RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR")
 """enum ib_qp_state: IBA vol. 1, 10.3.1."""
 _PATIENCE: Final = 1.0
@@ -33,7 +33,7 @@ _PATIENCE: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class QueuePair:
-    """A queue pair as the kernel tells of it."""
+    """A queue pair as the kernel reports it."""
 
     qpn: int
     kind: str
@@ -41,16 +41,16 @@ class QueuePair:
     state: str
     """RESET, INIT, RTR, RTS, SQD, SQE or ERR (IBA vol. 1, 10.3.1)."""
     remote: int | None
-    """The QPN at the far end; None of a datagram's, which has many."""
+    """QPN of the remote QP; None for UD, which has many."""
     pid: int
-    """Whose it is; 0 of the kernel's own."""
+    """Process that owns it; 0 for the kernel."""
 
 
 class Tracking:
-    """Reads devices and queue pairs over a socket that stays open."""
+    """Reads devices and queue pairs over one open socket."""
 
     def __init__(self) -> None:
-        """OperationFailed where there is no RDMA."""
+        """Open the socket. Raises OperationFailed without RDMA."""
         try:
             self._client = NetlinkClient(netlink_socket(_NETLINK_RDMA))
         except OSError as error:
@@ -68,12 +68,12 @@ class Tracking:
         self.close()
 
     def devices(self) -> dict[str, int]:
-        """The index of each device, by its name."""
+        """Return the index of each device, by name."""
         told = [attributes(content) for content in self._dump(_GET)]
         return {text(each[_DEV_NAME]): _number(each[_DEV_INDEX]) for each in told}
 
     def queue_pairs(self, index: int) -> list[QueuePair]:
-        """The queue pairs of a device that programs have; OperationFailed when it is gone."""
+        """Return the queue pairs of a device, without management QPs. Raises OperationFailed if it is gone."""
         return list(read_queue_pairs(self._dump(_QP_GET, _ATTRIBUTE.pack(_ATTRIBUTE.size, _DEV_INDEX, index))))
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class Tracking:
         self._client.close()
 
     def _dump(self, command: int, content: bytes = b"") -> list[bytes]:
-        """The content of each message of an answer."""
+        """Return the content of each message of an answer. Raises OperationFailed."""
         try:
             return self._client.dump(command, content)
         except OSError as error:
@@ -90,7 +90,7 @@ class Tracking:
 
 
 def read_queue_pairs(contents: Iterable[bytes]) -> Iterator[QueuePair]:
-    """What answers to RDMA_NLDEV_CMD_RES_QP_GET have, less the queue pairs of management."""
+    """Yield the queue pairs in answers to RDMA_NLDEV_CMD_RES_QP_GET, without management QPs."""
     for content in contents:
         for _, entry in each_attribute(attributes(content).get(_RES_QP, b"")):
             told = attributes(entry)
@@ -102,7 +102,7 @@ def read_queue_pairs(contents: Iterable[bytes]) -> Iterator[QueuePair]:
 
 
 def program_of(pid: int) -> str:
-    """The name of a process; "" when it is gone, or the kernel's."""
+    """Return the name of a process; "" if it is gone, or for pid 0, the kernel."""
     try:
         return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""A namespace's forwarding table, and the news that it changed."""
+"""A namespace's forwarding tables, and notification of their changes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from lab.kernel.process.netns import Namespace
 
 ANYBODY: Final = "0.0.0.0"  # noqa: S104 -- no address to listen on: the source of a tree that all senders share
-"""The source of a route for whatever is sent to a group."""
+"""The source of a (*, G) route."""
 MULTICAST: Final = Path("/proc/thread-self/net/ip_mr_vif")
-"""By what interfaces the calling thread's namespace routes multicast: a line each, behind one of headings."""
+"""The multicast interfaces of the calling thread's namespace: a header line, then one line each."""
 _ROUTES: Final = EventGroup.IPV4_MULTICAST_ROUTE | EventGroup.IPV4_ROUTE | EventGroup.IPV6_ROUTE
-# Of <linux/rtnetlink.h>.
+# From <linux/rtnetlink.h>.
 _GETROUTE: Final = 26
 _RTMSG: Final = struct.Struct("=BBBBBBBBI")
 _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_TABLE = 4, 5, 6, 15
@@ -42,7 +42,7 @@ _U32: Final = struct.Struct("=I")
 
 
 def routes(namespace: Namespace, protocol: str = "bgp") -> dict[str, frozenset[str]]:
-    """What the kernel forwards by: the interfaces of the next hops of each prefix that ``protocol`` installed."""
+    """Return the next-hop interfaces of each prefix that ``protocol`` installed in the kernel."""
     found: dict[str, frozenset[str]] = {}
     for family in ("-4", "-6"):
         said = namespace.run(["ip", "-json", family, "route", "show", "protocol", protocol]).stdout
@@ -59,18 +59,18 @@ class DefaultRoute:
     """A default route of the main table."""
 
     version: int
-    """Of IP."""
+    """IP version, 4 or 6."""
     metric: int
     index: int
-    """Of the interface that it leaves by; 0 where there are several next hops, or none."""
+    """Index of its outgoing interface; 0 if there are several next hops, or none."""
     gateway: str
-    """"" where it has none."""
+    """Gateway address; "" without one."""
     refuses: bool
-    """Whether it is a black hole, or answers that the destination is unreachable or prohibited (ip-route(8))."""
+    """Whether it is a blackhole, unreachable or prohibit route (ip-route(8))."""
 
 
 def default_routes(namespace: Namespace) -> list[DefaultRoute]:
-    """The default routes of a namespace's main table, the one that is used first of each IP version."""
+    """Return the default routes of a namespace's main table: IPv4 first, the preferred route first."""
     found = [
         _default(_RTMSG.unpack(each.fixed), each.attributes)
         for each in namespace.inside(lambda: dump(_GETROUTE, _RTMSG))
@@ -80,7 +80,7 @@ def default_routes(namespace: Namespace) -> list[DefaultRoute]:
 
 
 def _is_default(fixed: tuple[int, ...], found: Attributes) -> bool:
-    """Whether a route is of the main table, for all addresses, and no entry of a cache."""
+    """Return whether a route is a default route of the main table, and no cache entry."""
     _, length, _, _, table, _, _, kind, flags = fixed
     number = _U32.unpack(found[_RTA_TABLE])[0] if _RTA_TABLE in found else table
     return length == 0 and number == _MAIN_TABLE and kind in {_UNICAST, *_REFUSING} and not flags & _RTM_F_CLONED
@@ -97,7 +97,7 @@ def _default(fixed: tuple[int, ...], found: Attributes) -> DefaultRoute:
 
 
 def trees(namespace: Namespace) -> dict[tuple[str, str], frozenset[str]]:
-    """By which interfaces multicast routes that are in use go on, by source, ``ANYBODY`` for all, and group."""
+    """Return the outgoing interfaces of each resolved multicast route, by source (or ``ANYBODY``) and group."""
     said = json.loads(namespace.run(["ip", "-json", "mroute", "show"]).stdout or "[]")
     return {
         (route["src"], route["dst"]): frozenset(hop["oif"] for hop in route.get("multipath", ()))
@@ -107,12 +107,12 @@ def trees(namespace: Namespace) -> dict[tuple[str, str], frozenset[str]]:
 
 
 def multicast_interfaces() -> frozenset[str]:
-    """By which interfaces a daemon has the calling thread's namespace route multicast."""
+    """Return the interfaces on which a daemon has enabled multicast routing in the calling thread's namespace."""
     return frozenset(line.split()[1] for line in MULTICAST.read_text().splitlines()[1:])
 
 
 class RouteNews:
-    """Listens to the routing tables of many namespaces at once, without reading what changed."""
+    """Listens for changes of many namespaces' routing tables, without parsing them."""
 
     def __init__(self, namespaces: Iterable[Namespace]) -> None:
         self._selector = selectors.DefaultSelector()
@@ -131,7 +131,7 @@ class RouteNews:
         self._opened.close()
 
     def watch_process(self, pid: int, name: str) -> None:
-        """Also report ``name`` as soon as the process ends; ProcessLookupError when it has ended, or is 0: nobody."""
+        """Report ``name`` also when the process ends. Raises ProcessLookupError if it has ended or ``pid`` is 0."""
         if not pid:
             raise ProcessLookupError(f"no process for {name}")
         descriptor = os.pidfd_open(pid)
@@ -139,7 +139,7 @@ class RouteNews:
         self._selector.register(descriptor, selectors.EVENT_READ, name)
 
     def wait(self, timeout: float) -> set[str]:
-        """Names with news, after at most ``timeout`` seconds; the news itself is thrown away."""
+        """Return the names with changes, after at most ``timeout`` seconds. Discards the events themselves."""
         names = set()
         for key, _ in self._selector.select(timeout):
             names.add(key.data)
@@ -149,12 +149,12 @@ class RouteNews:
 
 
 def _drain(link: socket.socket) -> None:
-    """Read all there is. OSError when nothing can be read any more: select(2) would report it for ever."""
+    """Read all pending events. Raises OSError if the socket broke: select(2) would report it forever."""
     while True:
         try:
             link.recv(1, socket.MSG_TRUNC)
         except BlockingIOError:
             return
         except OSError as error:
-            if error.errno != errno.ENOBUFS:  # some was lost, which is news all the same
+            if error.errno != errno.ENOBUFS:  # some events were lost, which is a change, too
                 raise

@@ -1,6 +1,6 @@
-"""rtnetlink in batches: many requests in few system calls, each acknowledged, each failure named.
+"""rtnetlink in batches: many requests in few system calls; each is acknowledged, and each failure has a name.
 
-pyroute2 encodes the messages; the socket is ours because one request at a time is what makes pyroute2 slow.
+pyroute2 encodes the messages. It is not used to send them, because it sends one request at a time, which is slow.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _SEQUENCE: Final = struct.Struct("=I")
 _SEQUENCE_AT: Final = 8
 _INDEX: Final = struct.Struct("=i")
 _INDEX_AT: Final = 20
-"""Where both struct ifinfomsg and struct tcmsg have the interface's index."""
+"""Offset of the interface index in both struct ifinfomsg and struct tcmsg, after the header."""
 _REQUEST_ACK: Final = REQUEST | ACKNOWLEDGE
 CREATE: Final = 0x0400 | 0x0200
-"""NLM_F_CREATE | NLM_F_EXCL: make it, and fail if it is there."""
+"""NLM_F_CREATE | NLM_F_EXCL: create the object, and fail if it exists."""
 REPLACE: Final = 0x0400 | 0x0100
-"""NLM_F_CREATE | NLM_F_REPLACE: make it, in place of what is there."""
+"""NLM_F_CREATE | NLM_F_REPLACE: create the object, or replace the existing one."""
 CHANGE: Final = 0
-"""Neither: alter what is there, and fail where nothing is."""
+"""Neither flag: change an existing object, and fail if there is none."""
 _NETLINK_EXT_ACK: Final = 11
 _NETLINK_CAP_ACK: Final = 10
 _SOL_NETLINK: Final = 270
@@ -40,13 +40,13 @@ _CAPPED_TLVS: Final = 0x100 | 0x200
 _ATTR_MSG: Final = 1
 _LACKING: Final = {errno.EOPNOTSUPP, errno.EAFNOSUPPORT}
 _UNKNOWN_KIND: Final = ("Specified qdisc kind is unknown", "TC classifier not found", "Failed to load TC action")
-"""What the kernel says with ENOENT of a kind that it does not have (net/sched); else it is an object that is gone."""
+"""The kernel's texts for ENOENT if it lacks the kind (net/sched). Otherwise ENOENT means that an object is gone."""
 _CHUNK: Final = 128
 _RECEIVE_BUFFER: Final = 1 << 20
 
 
 def encode(message: Any, kind: int, flags: int = 0) -> bytes:
-    """One pyroute2 message as a request of type ``kind`` (RTM_*)."""
+    """Return a pyroute2 message as a request of type ``kind`` (RTM_*)."""
     message["header"]["type"] = kind
     message["header"]["flags"] = _REQUEST_ACK | flags
     message.encode()
@@ -54,13 +54,13 @@ def encode(message: Any, kind: int, flags: int = 0) -> bytes:
 
 
 def enclose(content: bytes, kind: int, flags: int = 0) -> bytes:
-    """A message whose content is bytes already, as a request of type ``kind`` (RTM_*)."""
+    """Return encoded content as a request of type ``kind`` (RTM_*)."""
     return HEADER.pack(HEADER.size + len(content), kind, _REQUEST_ACK | flags, 0, 0) + content
 
 
 @dataclass
 class NetlinkBatch:
-    """Requests gathered for one namespace, each with words that name it in an error; ``commit`` sends them all."""
+    """Requests for one namespace, each with a description for errors. ``commit`` sends them all."""
 
     _requests: list[tuple[bytes, str]] = field(default_factory=list)
 
@@ -69,9 +69,9 @@ class NetlinkBatch:
         self._append(bytearray(request), what)
 
     def add_for(self, index: int, template: bytes, what: str) -> None:
-        """Append a link or qdisc request that was encoded once, for the interface ``index`` this time.
+        """Append a link or qdisc request for the interface ``index``, made from an encoded template.
 
-        pyroute2 takes 0.1 ms to encode a message, and a big fabric has thousands that differ in this alone.
+        pyroute2 takes 0.1 ms to encode a message. A large fabric has thousands that differ only in the index.
         """
         request = bytearray(template)
         _INDEX.pack_into(request, _INDEX_AT, index)
@@ -85,7 +85,7 @@ class NetlinkBatch:
         return len(self._requests)
 
     def commit(self) -> None:
-        """Send all requests from the calling thread's namespace; OperationFailed names the first that failed."""
+        """Send all requests from the calling thread's namespace. OperationFailed names the first that failed."""
         with netlink_socket() as link:
             link.setsockopt(_SOL_NETLINK, _NETLINK_EXT_ACK, 1)
             link.setsockopt(_SOL_NETLINK, _NETLINK_CAP_ACK, 1)
@@ -111,7 +111,7 @@ class NetlinkBatch:
 
 
 def _explanation(message: NetlinkMessage) -> str:
-    """The kernel's own words from an extended acknowledgement, or nothing."""
+    """Return the kernel's text in an extended acknowledgement, or ""."""
     explained = message.flags & _CAPPED_TLVS == _CAPPED_TLVS
     return text(message.remarks.get(_ATTR_MSG, b"")) if explained else ""
 

@@ -1,4 +1,4 @@
-"""The qdiscs of an interface as rtnetlink lists them, and put back as they were listed (tc(8), rtnetlink(7))."""
+"""The qdiscs of an interface, saved as rtnetlink lists them and restored from that (tc(8), rtnetlink(7))."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
     from lab.kernel.netlink.rtnl import NetlinkBatch
 
-# Of <linux/rtnetlink.h> and <linux/pkt_sched.h>.
+# From <linux/rtnetlink.h> and <linux/pkt_sched.h>.
 _NEWQDISC: Final = 36
 _TCA_KIND, _TCA_OPTIONS = 1, 2
 _ROOT: Final = 0xFFFFFFFF
 DEFAULT: Final = "noqueue"
-"""What a veth and a loopback have of themselves."""
+"""The default qdisc of a veth and of the loopback."""
 KEPT: Final = frozenset({"tbf", "netem"})
-"""Kinds whose listed options are those that make them: what shapes links, and is known to come back as it was."""
+"""Kinds whose listed options create them again unchanged: those that shape links."""
 
 
 @dataclass(frozen=True, slots=True)
 class SavedQdisc:
-    """One qdisc: whose child it is, its handle, its kind, and its options as the kernel has them, in hexadecimal."""
+    """One qdisc: its parent, handle and kind, and its options as the kernel lists them, in hexadecimal."""
 
     parent: int
     handle: int
@@ -36,7 +36,7 @@ class SavedQdisc:
 
 
 def queues(index: int) -> list[SavedQdisc]:
-    """The qdiscs of an interface of the calling thread's namespace, its root first; its hooks are none."""
+    """Return the qdiscs of an interface of the calling thread's namespace, without clsact, the root first."""
     found = []
     for each in dump(GETQDISC, TCMSG):
         _, of, handle, parent, _ = TCMSG.unpack(each.fixed)
@@ -47,7 +47,7 @@ def queues(index: int) -> list[SavedQdisc]:
 
 
 def put_back(batch: NetlinkBatch, index: int, kept: Sequence[SavedQdisc]) -> None:
-    """Give an interface that has its default qdisc those that it had: of ``KEPT``, or the default itself."""
+    """Restore saved qdiscs of the kinds ``KEPT`` on an interface that has its default qdisc; skip the default."""
     for queue in kept:
         if queue.kind == DEFAULT:
             continue

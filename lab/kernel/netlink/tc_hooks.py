@@ -1,4 +1,4 @@
-"""What is on the hooks of an interface (clsact, tc-bpf(8)), as rtnetlink lists it."""
+"""The filters on an interface's clsact hooks (tc-bpf(8)), as rtnetlink lists them."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from typing import Final, TypeAlias
 from lab.kernel.netlink.client import dump
 from lab.kernel.netlink.nlmsg import attributes, text
 
-# Of <linux/rtnetlink.h> and <linux/pkt_cls.h>.
+# From <linux/rtnetlink.h> and <linux/pkt_cls.h>.
 GETQDISC: Final = 38
 _GETTFILTER: Final = 46
 TCMSG: Final = struct.Struct("=BxxxiIII")
-"""struct tcmsg: family, index, handle, parent, information; GETQDISC asks for one of each qdisc."""
+"""struct tcmsg: family, index, handle, parent, information. GETQDISC lists one for each qdisc."""
 _TCA_OPTIONS, _TCA_BPF_NAME, _TCA_BPF_ID = 2, 7, 11
 CLSACT: Final = 0xFFFFFFF1
-"""The parent of the qdisc that has the hooks: TC_H_CLSACT of <linux/pkt_sched.h>."""
+"""Parent of the clsact qdisc: TC_H_CLSACT of <linux/pkt_sched.h>."""
 
 
 class Hook(StrEnum):
-    """Where a program sees packets: as they come in, or on their way to the root qdisc."""
+    """The place of a program: on received packets, or on sent packets before the root qdisc."""
 
     INGRESS = "ingress"
     EGRESS = "egress"
 
 
 Turn: TypeAlias = tuple[Hook, int]
-"""A hook, and the priority by which programs take turns there: the lowest comes first."""
+"""A hook and a priority: programs on a hook run in the order of their priorities, lowest first."""
 PARENTS: Final = {Hook.INGRESS: 0xFFFFFFF2, Hook.EGRESS: 0xFFFFFFF3}
-"""What the filters of a hook are below: TC_H_CLSACT with TC_H_MIN_INGRESS and TC_H_MIN_EGRESS."""
+"""The parent of each hook's filters: TC_H_CLSACT with TC_H_MIN_INGRESS or TC_H_MIN_EGRESS."""
 REDIRECT: Final = 200
-"""The priority of what sends packets on to another interface: after all programs."""
+"""The priority of a redirection to another interface: after all programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Something on a hook: its turn there, its name, and the number of its program.
+    """A filter on a hook: its hook and priority, and the name and id of its BPF program.
 
-    The name is "" and the number 0 for a filter that is no BPF program.
+    The name is "" and the id 0 for a filter that is no BPF program.
     """
 
     turn: Turn
@@ -49,25 +49,25 @@ class Filter:
 
 
 def filters(index: int) -> list[Filter]:
-    """The filters on an interface of the calling thread's namespace; OperationFailed when the kernel tells none."""
+    """Return the filters on an interface of the calling thread's namespace. OperationFailed if the kernel refuses."""
     found = []
     for hook, parent in PARENTS.items():
         for each in dump(_GETTFILTER, TCMSG, TCMSG.pack(0, index, 0, parent, 0)):
             *_, information = TCMSG.unpack(each.fixed)
             options = attributes(each.attributes.get(_TCA_OPTIONS, b""))
             name, program = options.get(_TCA_BPF_NAME, b""), options.get(_TCA_BPF_ID, b"")
-            if options:  # the first message of each only says that there is one
+            if options:  # the first message of each priority only reports its existence
                 turn = hook, information >> 16
                 found.append(Filter(turn, text(name), int.from_bytes(program, sys.byteorder)))
     return found
 
 
 def is_redirected(index: int) -> bool:
-    """Whether what an interface of the calling thread's namespace receives is sent out of another one."""
+    """Return whether packets received on an interface of the calling thread's namespace are redirected."""
     return any(each.turn == (Hook.INGRESS, REDIRECT) for each in filters(index))
 
 
 def has_hooks(index: int) -> bool:
-    """Whether filters can be put on an interface of the calling thread's namespace."""
+    """Return whether an interface of the calling thread's namespace has a clsact qdisc for filters."""
     places = [TCMSG.unpack(each.fixed) for each in dump(GETQDISC, TCMSG)]
     return any(of == index and parent == CLSACT for _, of, _, parent, _ in places)

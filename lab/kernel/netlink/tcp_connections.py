@@ -1,7 +1,7 @@
-"""TCP connections of a namespace ended from outside (sock_diag(7)), as ``ss --kill`` does.
+"""Ends TCP connections of a namespace from outside (sock_diag(7)), as ``ss --kill`` does.
 
-One whose program has ended still sends what was queued, for minutes when nobody acknowledges it. As long as it does,
-it keeps its namespace, and so all that is on the loopback of that.
+A connection whose program has ended still sends its queue, for minutes if nothing acknowledges it. Meanwhile it keeps
+its namespace alive, and so everything on the namespace's loopback.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _NETLINK_SOCK_DIAG: Final = 4
 _BY_FAMILY: Final = 20
 _DESTROY: Final = 21
 _WANTED: Final = struct.Struct("=BBxxI48s")  # inet_diag_req_v2: family, protocol, states, sockid
-_FOUND: Final = struct.Struct("=Bxxx48s")  # how inet_diag_msg begins: family, sockid
+_FOUND: Final = struct.Struct("=Bxxx48s")  # the beginning of inet_diag_msg: family, sockid
 _CONNECTED: Final = sum(1 << state for state in (1, 2, 3, 4, 5, 8, 9, 11))
-"""States of <net/tcp_states.h>: all but those that wait for callers, and those that keep no namespace."""
+"""States of <net/tcp_states.h>: all but LISTEN and those that keep no namespace alive."""
 _IN_USE: Final = re.compile(r"^TCP6?: inuse ([0-9]+)", re.MULTILINE)
 _FINE: Final = {errno.ENOENT, errno.EOPNOTSUPP}
-"""It ended by itself, or this kernel ends none: then it goes when the kernel gives it up."""
+"""The connection ended by itself, or this kernel cannot end it: it then lasts until the kernel times it out."""
 
 
 def end_all() -> None:
-    """End the TCP connections of the calling thread's namespace, whoever's they are; their peers get a reset.
+    """End all TCP connections of the calling thread's namespace; their peers get a reset.
 
-    OperationFailed when the kernel refuses. Before Linux 6.11 it leaves those without a program as they are.
+    Raises OperationFailed if the kernel refuses. Before Linux 6.11 connections without a program are not ended.
     """
     if not _any():
         return
@@ -48,7 +48,7 @@ def end_all() -> None:
 
 
 def _end_family(client: NetlinkClient, family: int) -> None:
-    """End the connections of IPv4 or of IPv6."""
+    """End the connections of one address family."""
     with _tolerated():
         for answer in client.dump(_BY_FAMILY, _WANTED.pack(family, socket.IPPROTO_TCP, _CONNECTED, bytes(48))):
             which, identity = _FOUND.unpack_from(answer)
@@ -67,7 +67,7 @@ def _tolerated() -> Iterator[None]:
 
 
 def _any() -> bool:
-    """Whether there is a TCP socket; asking the kernel for a list of them may load modules."""
+    """Return whether there is a TCP socket: listing them by netlink may load kernel modules."""
     tables = (Path("/proc/thread-self/net", name) for name in ("sockstat", "sockstat6"))
     said = "".join(table.read_text(encoding="ascii") for table in tables if table.exists())
     return any(int(number) for number in _IN_USE.findall(said))

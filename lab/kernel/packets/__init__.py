@@ -1,1 +1,1 @@
-"""Packets through AF_PACKET: capture rings, capture filters, sending, ARP and path probes."""
+"""AF_PACKET: capture rings, capture filters, frame injection, ARP probes and path sweeps."""

@@ -1,7 +1,7 @@
-"""Who answers for an IPv4 address on a link: ARP requests (RFC 826) of this process, and all answers to them.
+"""ARP probes (RFC 826): send requests for IPv4 addresses on a link, and collect the MAC addresses that answer.
 
-The kernel's own tables are not asked and not changed by it, but where an answer tells the kernel what it has to know.
-Sockets are made in the namespaces: killed, it leaves nothing behind.
+It neither reads nor changes the kernel's tables, except that the kernel may learn from a reply. The sockets are
+created in the namespaces by this process: if it is killed, nothing is left behind.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 _ETH_P_ARP: Final = 0x0806
 _EVERYBODY: Final = b"\xff" * 6
 _ARP: Final = struct.Struct("!HHBBH6s4s6s4s")
-"""Types and lengths of both kinds of address, operation, then both addresses of the sender and of the target."""
+"""Types and lengths of both kinds of address, operation, then the addresses of sender and target."""
 _ETHERNET: Final = 14
 _IPV4_OVER_ETHERNET: Final = (1, 0x0800, 6, 4)
 _REQUEST, _REPLY = 1, 2
 _PACKET: Final = 64
 _PATIENCE: Final = 1.0
-"""Seconds in which answers count: as long as a host waits before it asks again (RFC 1122, 2.3.2.1)."""
+"""Seconds in which replies count: a host's interval between requests (RFC 1122, 2.3.2.1)."""
 _ROUNDS: Final = 2
-"""How often each question is asked: one frame may be lost."""
+"""Number of requests for each question: one frame may be lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Who has ``target``? Asked on an interface by what it is known by there."""
+    """An ARP request for ``target``, sent on an interface with its address ``source``."""
 
     namespace: Namespace
     interface: str
@@ -47,16 +47,16 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """An interface's socket, and what is asked by it."""
+    """An interface's socket, and the questions sent through it."""
 
     socket: socket.socket
     questions: Sequence[Question]
 
 
 def ask(questions: Sequence[Question]) -> list[frozenset[str]]:
-    """Of each question the MAC addresses that answered, all of them asked at once; none where nobody did.
+    """Send all requests at once, and return the MAC addresses that answered each; an empty set if none did.
 
-    OSError where an interface is gone; one that is down is answered by nobody.
+    Raises OSError if an interface is gone. An interface that is down gets no answers.
     """
     asked: dict[tuple[Namespace, str], list[Question]] = {}
     for each in questions:
@@ -93,7 +93,7 @@ def _send(asking: _Asking) -> None:
 
 
 def _answers(sockets: selectors.BaseSelector) -> Iterator[tuple[Sequence[Question], str, IPv4Address]]:
-    """What was asked by a socket, who answered there and for which address, for as long as answers count."""
+    """Yield a socket's questions, and the MAC and IPv4 address of each reply, until replies no longer count."""
     deadline = time.monotonic() + _PATIENCE
     while (left := deadline - time.monotonic()) > 0:
         for key, _ in sockets.select(left):
@@ -102,7 +102,7 @@ def _answers(sockets: selectors.BaseSelector) -> Iterator[tuple[Sequence[Questio
 
 
 def _received(asking: socket.socket) -> bytes:
-    """A frame that somebody else has sent; nothing where that one was our own, or the link has gone down."""
+    """Return a received frame; b"" for a frame of our own, or if the link has gone down."""
     with contextlib.suppress(OSError):
         frame, sender = asking.recvfrom(_PACKET)
         if sender[2] != socket.PACKET_OUTGOING:

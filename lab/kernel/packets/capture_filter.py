@@ -1,4 +1,4 @@
-"""Which packets a capture keeps, and how much of each: the kernel sorts out most, and what it leaves open is here."""
+"""The packets that a capture keeps, and their snap length: the kernel filters most, and this module the rest."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TAG: Final = 4
 
 
 class CaptureChoice:
-    """Of packets that are ``wanted``, None for all, ``snaplen`` bytes; ``links`` names the interfaces by number."""
+    """Keeps ``snaplen`` bytes of the packets that match ``wanted`` (None for all) on the interfaces ``links``."""
 
     def __init__(self, wanted: Expression | None, snaplen: int, links: Sequence[str]) -> None:
         self._wanted, self._snaplen, self._links = wanted, snaplen, links
@@ -34,13 +34,13 @@ class CaptureChoice:
         self._needed = MAX_SNAPLEN if wanted is not None and asks_for(wanted, FilterField.ICRC) else NEEDED
 
     def program(self) -> Sequence[Instruction]:
-        """What the kernel runs for each packet; for a filter it keeps what ``choose`` must see."""
+        """Return the kernel's filter program. With a filter it keeps enough bytes for ``choose``."""
         if self._wanted is None:
             return (Instruction(RETURN, 0, 0, self._snaplen),)
         return kernel_program(self._wanted, max(self._snaplen, self._needed))
 
     def choose(self, batch: FrameBatch, memories: Mapping[int, memoryview]) -> FrameBatch:
-        """Finish what the kernel's filter left open, and cut to the snap length."""
+        """Return the matching packets, cut to the snap length: decide what the kernel's filter left open."""
         if self._wanted is None:
             return batch
         import numpy as np  # noqa: PLC0415 - packets come later than --help
@@ -53,7 +53,7 @@ class CaptureChoice:
         return replace(found, captured=np.minimum(found.captured, room))
 
     def _decided(self, batch: FrameBatch, memories: Mapping[int, memoryview]) -> NDArray[np.bool_]:
-        """Which packets the kernel's program has decided about, and so let through."""
+        """Return which packets the kernel's program has already matched completely."""
         import numpy as np  # noqa: PLC0415 - see above
 
         found = np.zeros(len(batch), bool)

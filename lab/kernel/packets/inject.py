@@ -1,4 +1,4 @@
-"""Frames out of one interface of a namespace, octet for octet as they are, through AF_PACKET (packet(7))."""
+"""Send frames unchanged out of one interface of a namespace, through AF_PACKET (packet(7))."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from lab.kernel.process.netns import Namespace
 
 _NAP: Final = 0.1
-"""Seconds after which a sender that waits for its time looks whether it was interrupted."""
+"""Seconds between checks for an interrupt while a sender waits."""
 _NO_PROTOCOL: Final = 0
-"""Bound with it the socket receives nothing."""
+"""A socket bound with this protocol receives nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """What the kernel took, in packets and bytes, what its queue had no room for, and the time of it all.
+    """Packets and bytes that the kernel accepted, packets that its queue refused, and the duration.
 
     ``seconds`` last until the next packet would have been due, so that ``packets / seconds`` is the rate.
     """
@@ -38,19 +38,20 @@ class SendResult:
 
     @property
     def packets_per_second(self) -> float:
-        """The rate achieved, in packets; 0 when there was no time to tell."""
+        """The achieved rate in packets per second; 0 if no time passed."""
         return self.packets / self.seconds if self.seconds else 0.0
 
     @property
     def bits_per_second(self) -> float:
-        """The rate achieved, in bits of frames without FCS."""
+        """The achieved rate in bits per second, counted over frames without FCS."""
         return self.bytes * 8 / self.seconds if self.seconds else 0.0
 
 
 class Injector:
-    """Sends from ``interface``; a context manager. EnvironmentLacks without the right to, OperationFailed without it.
+    """Sends frames from ``interface``. A context manager.
 
-    No address, checksum or length is looked at, and the frames come after those that the interface's queue holds.
+    Raises EnvironmentLacks without the permission, and OperationFailed without the interface. Addresses, checksums
+    and lengths are not checked. The frames queue behind those in the interface's qdisc.
     """
 
     def __init__(self, namespace: Namespace, interface: str) -> None:
@@ -75,9 +76,9 @@ class Injector:
         self._socket.close()
 
     def send(self, frames: Iterable[bytes], pace: Pace | None = None) -> SendResult:
-        """Send all of ``frames``, at ``pace`` or as fast as the kernel takes them, or until ``interrupt``.
+        """Send all ``frames``, at ``pace`` or as fast as the kernel accepts them, or until ``interrupt``.
 
-        UsageError when a frame is longer than the interface's MTU, OperationFailed when the interface is down.
+        Raises UsageError if a frame is longer than the interface's MTU, and OperationFailed if the interface is down.
         """
         packets = size = refused = 0
         began = now = time.monotonic()
@@ -99,17 +100,17 @@ class Injector:
         return SendResult(packets, size, refused, ended - began)
 
     def interrupt(self) -> None:
-        """Make ``send`` end after the packet at hand; for signal handlers and other threads."""
+        """Make ``send`` end after the current packet; for signal handlers and other threads."""
         self._interrupted = True
 
     def _wait(self, due: float) -> float:
-        """Return when it is ``due``, or soon after an interrupt, with the time."""
+        """Wait until ``due``, or shortly after an interrupt, and return the time."""
         while (now := time.monotonic()) < due and not self._interrupted:
             time.sleep(min(due - now, _NAP))
         return now
 
     def _accepts(self, frame: bytes) -> bool:
-        """Hand one frame over; False when the queue of the interface drops it."""
+        """Send one frame. Return False if the interface's queue is full."""
         try:
             self._socket.send(frame)
         except OSError as error:

@@ -1,9 +1,9 @@
-"""Packets of many links into one pcapng file, while it happens.
+"""Capture packets of many links live, into one pcapng file.
 
-Capture at one end of a link: an interface sees what it sends and what it receives, so that each packet is there once.
-The kernel hands over packets by the block, each link at its own times. Packets therefore stay in their rings until
-every other link must have handed over what is older, and the file is in order of time; only when a ring fills up are
-they written at once, because late is better than lost. Memory is that of the rings, whatever the length of a capture.
+Capture at one end of each link: an interface sees both what it sends and what it receives, so each packet appears
+once. The kernel delivers packets in blocks, at other times for each link. To keep the file in order of time, packets
+stay in their rings until no other link can still deliver an older one. When a ring fills up, they are written at
+once: out of order is better than lost. Memory use is that of the rings, independent of the capture's length.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _MAX_BLOCKS: Final = 256  # ... up to 32 MiB each ...
 _MIN_BLOCKS: Final = 16  # ... and from 2 MiB
 _PROGRESS: Final = 0.5
 _DRAIN_LIMIT: Final = 2.0
-"""Seconds without a packet after which those that are missing will not come."""
+"""Seconds without a packet after which missing packets are given up."""
 _LATE: Final = 4 * RETIRE
-"""Seconds until a packet has been handed over for certain, a slow wake-up included."""
+"""Seconds until the kernel has certainly delivered a packet, including a slow wake-up."""
 _LOOK: Final = 2 * RETIRE
 _CROWDED: Final = 1 / 2
-"""The share of a ring that the kernel cannot fill above which all that is there is written at once."""
+"""The share of unreleased blocks in a ring above which everything is written at once."""
 _FOREVER: Final = 2**63 - 1
 _TAG: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where to listen: an interface of a namespace, the name it has in the file, and its rate in bit/s.
+    """A capture point: an interface of a namespace, its name in the file, and its rate in bit/s.
 
     ``peer`` names the other end of its link, if it has one.
     """
@@ -62,7 +62,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class LinkCount:
-    """What was captured on one link: packets and bytes (on the wire) written, and packets that the kernel lost."""
+    """Counts of one link: packets and bytes (on the wire) written, and packets that the kernel dropped."""
 
     label: str
     packets: int
@@ -74,16 +74,16 @@ Progress: TypeAlias = "Callable[[Sequence[LinkCount]], None]"
 
 
 class LiveCapture:
-    """A capture on several links; a context manager that listens as soon as it is entered.
+    """A capture on several links. A context manager, which listens as soon as it is entered.
 
     ::
 
-        with Capture([Point(fabric.namespace("leaf1"), "swp1", "leaf1:swp1")], Writer(output)) as capture:
+        with LiveCapture([Point(fabric.namespace("leaf1"), "swp1", "leaf1:swp1")], Writer(output)) as capture:
             counts = capture.run(seconds=5)
 
-    Only packets that are ``wanted`` come into the file and into the counts of packets; the kernel sorts out most of
-    the others. Or in the background: ``start()``, and ``stop()`` when enough was seen. One run per capture. However
-    it ends, the file is valid, and unless it could not be written it has the statistics of every link at its end.
+    ``start()`` and ``stop()`` run it in the background instead. Each capture runs once. Only packets that match
+    ``wanted`` are written and counted; the kernel filters most others. However the run ends, the file is valid.
+    Unless writing failed, it ends with the statistics of every link.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class LiveCapture:
 
     @property
     def counts(self) -> tuple[LinkCount, ...]:
-        """What there is so far, in the order of the points; ``dropped`` as of half a second ago at most."""
+        """The counts so far, in the order of the points; ``dropped`` is up to half a second old."""
         return tuple(
             LinkCount(point.label, packets, size, ring.dropped)
             for point, ring, packets, size in zip(self._points, self._rings, self._packets, self._bytes, strict=True)
@@ -169,10 +169,10 @@ class LiveCapture:
     def run(
         self, *, seconds: float | None = None, packets: int | None = None, progress: Progress | None = None
     ) -> tuple[LinkCount, ...]:
-        """Capture for ``seconds``, or until ``packets`` were written, or until ``interrupt``.
+        """Capture for ``seconds``, until ``packets`` were written, or until ``interrupt``.
 
-        It also ends when one of the namespaces is taken down, whoever has its name then: an open ring keeps it alive.
-        ``progress`` is called about twice a second. Raises OperationFailed when the file cannot be written; what was
+        It also ends when one of the namespaces is deleted, even if its name is reused: an open ring keeps it alive.
+        ``progress`` is called about twice a second. Raises OperationFailed if the file cannot be written; the part
         written before stays valid.
         """
         with before_others() as self._priority:
@@ -197,7 +197,7 @@ class LiveCapture:
         return self._finish(packets)
 
     def start(self, *, packets: int | None = None) -> None:
-        """Run in a thread of its own until ``stop``."""
+        """Run in a new thread until ``stop``."""
         self._thread = threading.Thread(target=self._run_in_background, args=(packets,), name="capture")
         self._thread.start()
 
@@ -208,7 +208,7 @@ class LiveCapture:
             self._failure = error
 
     def stop(self) -> tuple[LinkCount, ...]:
-        """End what ``start`` began and return its counts, or raise what ended it."""
+        """End a capture begun by ``start`` and return its counts, or raise the error that ended it."""
         self.interrupt()
         if self._thread is not None:
             self._thread.join()
@@ -218,13 +218,13 @@ class LiveCapture:
         return self.counts
 
     def interrupt(self) -> None:
-        """Make ``run`` end soon, with everything that arrived until now; for other threads and signal handlers."""
+        """Make ``run`` end soon, with all packets received until now; for other threads and signal handlers."""
         self._stopping = True
         if self._wake >= 0:
             os.eventfd_write(self._wake, 1)
 
     def _wait(self, seconds: float) -> None:
-        """Until packets come; while some are pending a fixed moment, because each look at them costs."""
+        """Wait for packets; while some are pending, for a fixed time, because each check of them costs time."""
         if self._pending:
             self._waker.poll(min(seconds, _LOOK) * 1000)
             return
@@ -233,7 +233,7 @@ class LiveCapture:
                 next(ring for ring in self._rings if ring.fileno() == descriptor).clear_error()
 
     def _round(self, limit: int | None, *, everything: bool = False) -> None:
-        """Write what is due on all links in order of time, no more than ``limit`` packets in the whole run."""
+        """Write the due packets of all links in order of time, up to ``limit`` packets in the whole run."""
         due = time.time_ns() - int(_LATE * 1e9)
         for number, ring in enumerate(self._rings):
             if (batch := ring.take(number)) is not None:
@@ -252,7 +252,7 @@ class LiveCapture:
                 ring.release(due)
 
     def _ready(self, due: int) -> FrameBatch | None:
-        """Take what is ``due``, in order of time, from what is pending."""
+        """Remove the packets up to ``due`` from the pending ones, and return them in order of time."""
         if not self._pending:
             return None
         import numpy as np  # noqa: PLC0415 - see __enter__
@@ -266,7 +266,7 @@ class LiveCapture:
         return batch.take(slice(ready))
 
     def _write(self, batch: FrameBatch) -> None:
-        """One object a packet only for sinks that look at packets."""
+        """Write packets. Only sinks that inspect packets get an object for each."""
         if isinstance(self._writer, Writer):
             for blocks in batch.blocks(self._memories):
                 self._writer.write_blocks(blocks)
@@ -282,7 +282,7 @@ class LiveCapture:
             ring.count()
 
     def _finish(self, limit: int | None) -> tuple[LinkCount, ...]:
-        """Stop listening, write what is still in the rings, and the statistics."""
+        """Stop listening, write the rest of the rings, and write the statistics."""
         self._finished = True
         self._poller.unregister(self._wake)
         self._waker.unregister(self._wake)  # it stays readable after an interrupt, and draining must wait
@@ -299,7 +299,7 @@ class LiveCapture:
         return self.counts
 
     def _drain(self, limit: int | None) -> None:
-        """Take what the kernel counted as received and has not handed over yet: blocks that are not full."""
+        """Take the packets that the kernel counted but has not yet delivered: those in blocks that are not full."""
         delivered, since = -1, 0.0
         while not all(ring.complete for ring in self._rings):
             self._round(limit)

@@ -1,7 +1,7 @@
-"""One interface's packets out of a TPACKET_V3 ring (packet(7), Documentation/networking/packet_mmap.rst).
+"""One interface's packets from a TPACKET_V3 ring (packet(7), Documentation/networking/packet_mmap.rst).
 
-The kernel fills blocks of memory that it shares with us and hands each over when it is full or RETIRE seconds old.
-Nothing is copied until the packets are written.
+The kernel fills blocks of shared memory, and delivers each when it is full or RETIRE seconds old. Nothing is copied
+until the packets are written.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from lab.wire.frame_batch import FrameBatch
 
 BLOCK: Final = 2**17
-"""Bytes of one block: holds any packet, jumbo or not yet segmented. Not more, because a ring of few large blocks is
-full when nobody comes for ``RETIRE`` times their number, however few packets are in them."""
+"""Bytes of one block: holds any packet, including jumbo frames and unsegmented ones. Larger blocks would mean fewer
+blocks, and even nearly empty blocks fill the ring within ``RETIRE`` times their number."""
 RETIRE: Final = 0.01
-"""Seconds, once or twice, after which the kernel hands over a block that is not full."""
+"""Seconds after which the kernel delivers a block that is not full; it may take twice as long."""
 
-# From <linux/if_packet.h> and <asm-generic/socket.h>; the socket module has none of them.
+# From <linux/if_packet.h> and <asm-generic/socket.h>; the socket module lacks them.
 _SOL_PACKET: Final = 263
 _PACKET_ADD_MEMBERSHIP: Final = 1
 _PACKET_RX_RING: Final = 5
@@ -50,7 +50,7 @@ _VLAN_TPID_VALID: Final = 0x40
 _DEFAULT_TPID: Final = 0x8100
 _OUTGOING: Final = 4  # sll_pkttype
 
-_FRAME: Final = 2048  # the kernel checks it, and with version 3 does not use it
+_FRAME: Final = 2048  # checked by the kernel, but unused in version 3
 _REQUEST: Final = Struct("=7I")  # struct tpacket_req3
 _MEMBERSHIP: Final = Struct("=iHH8x")  # struct packet_mreq
 _IFREQ: Final = Struct("=16si20x")  # struct ifreq
@@ -61,12 +61,12 @@ _STATUS: Final = Struct("=I")
 _STATUS_OFFSET: Final = 8
 _BLOCK_HEADER: Final = Struct("=III")  # status, packets, offset of the first; at _STATUS_OFFSET
 _PRESSED: Final = 16
-"""Blocks."""
+"""Blocks held above which the reader is considered late."""
 _WORD: Final = 4
 _NEXT: Final = 0
 _COLUMNS: Final = (1, 2, 3, 4, 5, 6, 8, 9, 14)
-"""Words of struct tpacket3_hdr and the struct sockaddr_ll at its end: sec, nsec, snaplen, len, status, mac, vlan_tci,
-vlan_tpid, pkttype; the last three in the lower, the lower and the upper half."""
+"""Words of struct tpacket3_hdr and of the struct sockaddr_ll behind it: sec, nsec, snaplen, len, status, mac,
+vlan_tci, vlan_tpid, pkttype. The last three are in the lower, the lower and the upper half of their words."""
 _HALF: Final = 16
 _LOW: Final = 0xFFFF
 _OCTET: Final = 0xFF
@@ -74,16 +74,16 @@ _SECOND: Final = 10**9
 
 
 class PacketRing:
-    """Everything that one interface sends and receives, each packet once, from ``arm`` on.
+    """All packets that one interface sends and receives, each once, from ``arm`` on.
 
-    ``received`` (which includes ``dropped``) and ``dropped`` are the kernel's counts as of the last ``count``;
-    ``delivered`` is how many packets ``take`` has handed out.
+    ``received`` (which includes ``dropped``) and ``dropped`` are the kernel's counts at the last ``count``;
+    ``delivered`` is the number of packets that ``take`` has returned.
     """
 
     def __init__(self, namespace: Namespace, interface: str, *, blocks: int, program: Sequence[Instruction]) -> None:
-        """Make the socket and its ring of ``blocks``, the bytes of ``memory``. Nothing is received yet.
+        """Create the socket and its ring of ``blocks``, which is ``memory``. Nothing is received yet.
 
-        ``program`` says of each packet how many bytes are kept; with 0 it is not received at all.
+        ``program`` returns the number of bytes to keep of each packet; 0 rejects the packet.
         """
         self.received = 0
         self.dropped = 0
@@ -92,7 +92,7 @@ class PacketRing:
         self._interface = interface
         self._blocks = blocks
         self._next = 0
-        self._held: deque[tuple[int, int]] = deque()  # timestamp of the youngest packet, offset of the block
+        self._held: deque[tuple[int, int]] = deque()  # timestamp of the newest packet, offset of the block
         self._namespace = namespace
         self._socket, self._place = namespace.inside(lambda: (_open_socket(), netns.place_of("thread-self")))
         try:
@@ -120,15 +120,15 @@ class PacketRing:
 
     @property
     def has_its_node(self) -> bool:
-        """Whether the namespace that packets come from still is the one of this name."""
+        """Whether the namespace's name still refers to the captured namespace."""
         return self._namespace.place == self._place
 
     def fileno(self) -> int:
-        """The descriptor to poll."""
+        """Return the descriptor to poll."""
         return self._socket.fileno()
 
     def arm(self) -> None:
-        """Receive from now on, promiscuously; OperationFailed when there is no such interface."""
+        """Receive from now on, in promiscuous mode. Raises OperationFailed if there is no such interface."""
         try:
             self._socket.bind((self._interface, _ETH_P_ALL))
             self._be_promiscuous()
@@ -141,13 +141,13 @@ class PacketRing:
         self._socket.setsockopt(_SOL_PACKET, _PACKET_ADD_MEMBERSHIP, request)
 
     def disarm(self) -> None:
-        """Receive nothing more; what is in the ring stays to be taken."""
+        """Stop receiving; packets in the ring can still be taken."""
         self._filter(_NOTHING)
 
     def take(self, number: int) -> FrameBatch | None:
-        """Every packet that the kernel has handed over, as packets of interface ``number``; None for none.
+        """Return all delivered packets, with the interface number ``number``; None if there are none.
 
-        They are in ``memory``: valid until ``release``.
+        Their data is in ``memory`` and valid until ``release``.
         """
         packets: list[int] = []
         blocks: list[tuple[int, int]] = []
@@ -166,7 +166,7 @@ class PacketRing:
         return self._batch(packets, blocks, number)
 
     def _chain(self, at: int, count: int) -> list[int]:
-        """The word at which each packet of a block has its header: each says where the next is."""
+        """Return the word offset of each packet header of a block. Each header has the offset of the next."""
         words, found = self._words, []
         for _ in range(count):
             found.append(at)
@@ -194,21 +194,21 @@ class PacketRing:
 
     @property
     def fill(self) -> float:
-        """The share of the ring that the kernel cannot fill, because it was taken and not released."""
+        """The share of the ring that the kernel cannot fill, because its blocks are taken but not released."""
         return len(self._held) / self._blocks
 
     @property
     def is_pressed(self) -> bool:
-        """Whether more is taken than the few blocks whose packets wait for their order in time."""
+        """Whether more blocks are held than those whose packets wait for their order in time."""
         return len(self._held) > min(_PRESSED, self._blocks // 2)
 
     def release(self, until: int) -> None:
-        """Give back to the kernel the blocks that hold no packet younger than ``until`` (ns since 1970)."""
+        """Release the blocks without packets newer than ``until`` (ns since 1970) to the kernel."""
         while self._held and self._held[0][0] <= until:
             _STATUS.pack_into(self._memory, self._held.popleft()[1] + _STATUS_OFFSET, _KERNEL)
 
     def count(self) -> None:
-        """Bring ``received`` and ``dropped`` up to date; at least once per 2**32 packets."""
+        """Update ``received`` and ``dropped``. Call it at least once per 2**32 packets."""
         counts = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size)
         received, dropped, _ = _STATISTICS.unpack(counts)
         self.received += received
@@ -216,17 +216,17 @@ class PacketRing:
 
     @property
     def complete(self) -> bool:
-        """Whether every packet that the kernel counted, and did not drop, was taken."""
+        """Whether every packet that the kernel received and did not drop was taken."""
         return self.delivered >= self.received - self.dropped
 
     def clear_error(self) -> None:
-        """Forget that the interface went down: it is captured again when it comes back."""
+        """Clear the error of an interface that went down; capture resumes when it is up again."""
         self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
     def close(self) -> None:
-        """Give back the socket and the ring; records taken must be gone."""
+        """Close the socket and the ring. Taken records must be gone."""
         self._socket.close()
-        with contextlib.suppress(BufferError):  # an error on its way up holds packets; the memory goes with it
+        with contextlib.suppress(BufferError):  # a raised error may still hold packets; they keep the memory
             self._words.release()
             self.memory.release()
             self._memory.close()
@@ -234,7 +234,7 @@ class PacketRing:
 
 def _open_socket() -> socket.socket:
     try:
-        # Protocol 0: deaf until it is bound, so that no packet of another interface or moment gets in.
+        # Protocol 0 receives nothing until the bind, so that no packet of another interface or time is captured.
         return socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     except PermissionError as error:
         raise EnvironmentLacks("capturing packets needs CAP_NET_RAW", "run as root") from error

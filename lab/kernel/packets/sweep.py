@@ -1,8 +1,7 @@
-"""UDP packets that may not be fragmented, from namespace to namespace, counted where they come in.
+"""Path sweeps: UDP packets with the DF bit from namespace to namespace, counted at the receiver.
 
-They look like RoCEv2 of the lossless class to switches and filters, and belong to a queue pair that no host has, so
-that RDMA devices drop them. Sender and receiver are sockets of this process, made in the namespaces: killed, it
-leaves nothing behind.
+Switches and filters treat them as RoCEv2 of the lossless class. Their queue pair exists on no host, so RDMA devices
+drop them. Sender and receiver are sockets of this process in the namespaces: if it is killed, nothing is left behind.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ if TYPE_CHECKING:
     from lab.kernel.process.netns import Namespace
 
 SMALL: Final = 96
-"""Octets of a small packet from its IP header on."""
+"""Bytes of a small packet, from its IP header on."""
 _HEADERS: Final = 28
 _TOS: Final = 106
-"""DSCP 26 and ECT(0), as RDMA's transfers have it."""
+"""DSCP 26 and ECT(0), as in RDMA traffic."""
 _NOBODY: Final = 0xFFFFFE
-"""The queue pair; never one of Linux, which numbers them from below."""
+"""The queue pair; Linux never uses it, because it assigns numbers in ascending order."""
 _BTH: Final = struct.Struct("!BBHII")
 """Base transport header: opcode, flags, partition, queue pair, PSN (IBA vol. 1, 9.2)."""
 _SEND_ONLY: Final = 4
@@ -43,21 +42,21 @@ _FILTER: Final = b"".join(
     for each in ((0x28, 0, 0, 36), (0x15, 0, 3, ROCEV2_PORT), (0x20, 0, 0, 46), (0x15, 0, 1, _NOBODY),
                  (0x06, 0, 0, 64), (0x06, 0, 0, 0))
 )  # fmt: skip
-"""Classic BPF: the first 64 octets where UDP's port and the queue pair are these, behind Ethernet and 20 of IPv4."""
+"""Classic BPF: keeps the first 64 bytes of packets with this UDP port and queue pair (Ethernet, IPv4 of 20 bytes)."""
 _BUFFER: Final = 1 << 22
 _PATIENCE: Final = 1.0
-"""Seconds after the last was sent: longer than any queue is."""
+"""Seconds to wait after the last packet: longer than any queue's delay."""
 _POLL: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class SweepFlow:
-    """Whence and where to; packets of a source port go by one of several equal paths."""
+    """Sender and receiver of a flow. The source port selects one of several equal-cost paths."""
 
     sender: Namespace
     receiver: Namespace
     interface: str
-    """Of the receiver."""
+    """Interface of the receiver."""
     src: IPv4Address
     dst: IPv4Address
     port: int
@@ -65,7 +64,7 @@ class SweepFlow:
 
 @dataclass(slots=True)
 class Tally:
-    """Packets of a flow: how many the sender's kernel took, and how many came."""
+    """Packets of a flow: accepted by the sender's kernel, and received."""
 
     sent: int = 0
     came: int = 0
@@ -74,10 +73,10 @@ class Tally:
 
 
 def sweep(flows: Sequence[SweepFlow], large: int, rounds: int, every: int, pause: float) -> list[Tally] | None:
-    """Send a small packet of each flow in each of ``rounds``, and one of ``large`` octets in one of ``every``.
+    """Send a small packet of each flow in each round, and one of ``large`` bytes in every ``every``-th round.
 
-    ``pause`` is seconds between rounds. None when a receiver had no room for all that came: nothing is known then.
-    OSError where a source port is in use.
+    ``pause`` is the time between rounds in seconds. Returns None if a receiver's buffer overflowed, because the
+    counts are unknown then. Raises OSError if a source port is in use.
     """
     tallies = {(flow.src.packed, flow.port): Tally() for flow in flows}
     with contextlib.ExitStack() as opened:
@@ -124,7 +123,7 @@ def _receiver(interface: str) -> socket.socket:
 
 
 def _send(sender: socket.socket, flow: SweepFlow, size: int, number: int) -> bool:
-    """Whether the kernel took it: it does not take one that is larger than its NIC's MTU."""
+    """Send a packet. Return False if the kernel rejects it, as it does above the NIC's MTU."""
     payload = _BTH.pack(_SEND_ONLY, 0, 0xFFFF, _NOBODY, number).ljust(size - _HEADERS, b"\0")
     with contextlib.suppress(OSError):
         sender.sendto(payload, (str(flow.dst), ROCEV2_PORT))
@@ -133,7 +132,7 @@ def _send(sender: socket.socket, flow: SweepFlow, size: int, number: int) -> boo
 
 
 def _frames(receivers: Sequence[socket.socket]) -> Iterator[bytes]:
-    """What has come. Of a link that has gone down the kernel says so once, before what came until then."""
+    """Yield the received frames. A link that went down causes one error, ahead of the frames received before."""
     for receiver in receivers:
         try:
             while frame := receiver.recv(64):
@@ -149,7 +148,7 @@ def _count(receivers: Sequence[socket.socket], tallies: dict[tuple[bytes, int], 
     for frame in _frames(receivers):
         tally = tallies.get((frame[26:30], int.from_bytes(frame[34:36], "big")))
         if tally is None:
-            continue  # of another sweep, which runs at the same time
+            continue  # from another sweep that runs at the same time
         if int.from_bytes(frame[16:18], "big") == SMALL:
             tally.came += 1
         else:
@@ -157,7 +156,7 @@ def _count(receivers: Sequence[socket.socket], tallies: dict[tuple[bytes, int], 
 
 
 def _await(receivers: Sequence[socket.socket], tallies: dict[tuple[bytes, int], Tally]) -> None:
-    """Until all that was sent has come, or nothing more will."""
+    """Count until all sent packets have arrived, or until the timeout."""
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline and any(
         each.came < each.sent or each.large_came < each.large_sent for each in tallies.values()

@@ -1,7 +1,7 @@
-"""A cgroup of its own for each node's programs (cgroup v2): all of them are ended at once, whatever they forked.
+"""A cgroup (cgroup v2) for each node's programs: ends them all at once, including what they forked.
 
-Where the machine has no cgroup2 that we may change, as in many containers, there are none: programs are then found by
-their namespace (``lab.kernel.process.netns``), as are programs that somebody started by other means.
+A machine without a writable cgroup2 mount, as in many containers, has no such groups. Programs are then found by
+their namespace (``lab.kernel.process.netns``), as are programs started by other means.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _LIMIT: Final = "cpu.max"
 _CPU: Final = "cpu"
 _UNLIMITED: Final = "max"
 _PERIOD: Final = 100_000
-"""Microseconds in which a share is counted: the kernel's own default."""
+"""Microseconds of one period of ``cpu.max``: the kernel's default."""
 _LATE: Final = 0.1
-"""Seconds until a group is looked at again for who joined it when the others had been killed: no event tells."""
+"""Seconds between two kills of a group: a process that joins after a kill causes no event."""
 
 
 def place_for(name: str) -> Path | None:
-    """Where a group of this name would be; None where no cgroup2 is mounted that we may change."""
+    """Return the path of the group with this name; None without a writable cgroup2 mount."""
     for line in _MOUNTS.read_text(encoding="utf-8").splitlines():
         words, _, kind = line.partition(" - ")
         target = Path(words.split()[4])
@@ -45,7 +45,7 @@ def place_for(name: str) -> Path | None:
 
 
 def create(group: Path) -> bool:
-    """Make a group, and say whether it can end its members (Linux 5.14); FileExistsError when it is there."""
+    """Create a group. Return whether it has ``cgroup.kill`` (Linux 5.14). Raises FileExistsError if it exists."""
     group.parent.mkdir(exist_ok=True)
     group.mkdir()
     return (group / _KILL).exists()
@@ -53,7 +53,10 @@ def create(group: Path) -> bool:
 
 @contextlib.contextmanager
 def opened(group: Path | None) -> Iterator[int | None]:
-    """A descriptor by which programs start in the group, which is made if need be; None where its parent is not."""
+    """Yield a descriptor that puts a started program in the group, which is created if missing.
+
+    Yields None without a group, or if the group's parent is missing.
+    """
     descriptor = None
     if group is not None:
         with contextlib.suppress(FileNotFoundError):
@@ -67,7 +70,7 @@ def opened(group: Path | None) -> Iterator[int | None]:
 
 
 def check_cpu(group: Path) -> None:
-    """EnvironmentLacks where the machine hands no CPU controller down to our groups, which is not ours to change."""
+    """Raise EnvironmentLacks if the root cgroup does not delegate the CPU controller, which rocelab leaves alone."""
     machine = group.parents[2]
     if _CPU not in (machine / _HANDED).read_text().split():
         raise EnvironmentLacks(
@@ -76,24 +79,24 @@ def check_cpu(group: Path) -> None:
 
 
 def limit_cpu(group: Path, share: float) -> None:
-    """Give all programs of a node's group this share of one CPU."""
+    """Limit all programs of a node's group to this share of one CPU."""
     for above in (group.parents[1], group.parent):
         (above / _HANDED).write_text(f"+{_CPU}")
     (group / _LIMIT).write_text(f"{round(share * _PERIOD)} {_PERIOD}")
 
 
 def free_cpu(group: Path) -> None:
-    """Take the limit away, and with the last one what it took above; fine without any."""
+    """Remove a group's limit, if any. The last removal also disables the CPU controller in the groups above."""
     with contextlib.suppress(FileNotFoundError):
         (group / _LIMIT).write_text(_UNLIMITED)
     for above in (group.parent, group.parents[1]):
-        with contextlib.suppress(OSError):  # a group below still hands it down
+        with contextlib.suppress(OSError):  # a group below still uses the controller
             if not any(_is_limited(limit) for limit in above.glob(f"*/{_LIMIT}")):
                 (above / _HANDED).write_text(f"-{_CPU}")
 
 
 def is_limited(group: Path) -> bool:
-    """Whether the group's programs have a limit."""
+    """Return whether the group has a CPU limit."""
     return _is_limited(group / _LIMIT)
 
 
@@ -102,15 +105,16 @@ def _is_limited(file: Path) -> bool:
 
 
 def holds_us(group: Path) -> bool:
-    """Whether the calling process is in the group, or in one below it."""
+    """Return whether the calling process is in the group, or in one below it."""
     lines = _OWN.read_text(encoding="utf-8").splitlines()
     return any(line.startswith("0::") and f"/{_PARENT}/{group.name}/" in f"{line}/" for line in lines)
 
 
 def end(group: Path, timeout: float = 10.0) -> None:
-    """End every process of the group and of those below, at once, and return when all are gone; fine without it.
+    """Kill all processes of the group and of those below, and wait until they are gone. A missing group is fine.
 
-    OperationFailed after ``timeout`` seconds; UsageError where groups are not seen, as in ``ip netns exec``.
+    Raises OperationFailed after ``timeout`` seconds, and UsageError where cgroups are not visible, as in
+    ``ip netns exec``.
     """
     if not (group.parents[1] / _MEMBERS).exists():
         raise UsageError(f"{group} is not seen from here", "leave the node, then rocelab down")
@@ -132,7 +136,7 @@ def end(group: Path, timeout: float = 10.0) -> None:
 
 
 def remove(group: Path) -> None:
-    """Take a group without processes away, those below it first, and their common parent with the last one."""
+    """Remove a group without processes: the groups below it first, and the common parent if it is empty then."""
     with contextlib.suppress(FileNotFoundError):
         for below in group.iterdir():
             if below.is_dir():

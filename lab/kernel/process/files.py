@@ -1,4 +1,4 @@
-"""Files that others read while they are written, and files that others write, read without being led elsewhere."""
+"""Atomic replacement of files, file size limits, and safe reading of files in folders that others may write."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _MOST: Final = 2**16
 
 @contextlib.contextmanager
 def replaced(path: Path) -> Iterator[Path]:
-    """The name of a file to write, which takes the place of ``path`` at one stroke when that ended well.
+    """Yield the name of a new file that atomically replaces ``path`` when the block succeeds.
 
-    A reader sees the old file or the new one, never a part; of what fails, or is interrupted, nothing is left.
+    A reader sees the old file or the new one, never a part. A failed or interrupted block leaves nothing behind.
     """
     fresh = path.with_name(f"{path.name}.new")
     try:
@@ -33,9 +33,9 @@ def replaced(path: Path) -> Iterator[Path]:
 
 
 def limit_size(octets: int) -> None:
-    """Let no file of this process, nor of the programs that it starts, grow beyond so much (setrlimit(2)).
+    """Limit the size of each file that this process and its programs write, in bytes (setrlimit(2)).
 
-    Writing more is an OSError then (EFBIG).
+    Writing more raises OSError (EFBIG).
     """
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
     most = octets if hard == resource.RLIM_INFINITY else min(octets, hard)
@@ -43,9 +43,10 @@ def limit_size(octets: int) -> None:
 
 
 def read_theirs(path: Path) -> str:
-    """The last 64 KiB of a file in a folder that somebody else may write; "" when there is none.
+    """Return the last 64 KiB of a file in a folder that other users may write; "" if it is missing.
 
-    OperationFailed when it is no file but a link, or something that might never be read to its end.
+    Raises OperationFailed unless it is a regular file: links are rejected, and so are devices and FIFOs that could
+    block.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

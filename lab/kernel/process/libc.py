@@ -1,4 +1,4 @@
-"""The system calls about namespaces, mounts and memory that Python 3.11 does not have."""
+"""System calls on namespaces, mounts and memory that Python 3.11 does not provide."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ def _check(result: int, what: str) -> None:
 
 
 def unshare(flags: int) -> None:
-    """Give the calling thread namespaces of its own (unshare(2)); OSError on failure."""
+    """Move the calling thread into new namespaces (unshare(2)). Raises OSError."""
     _check(_libc.unshare(flags), "unshare")
 
 
 def setns(descriptor: int, kind: int) -> None:
-    """Move the calling thread into the namespace that ``descriptor`` is open on (setns(2))."""
+    """Move the calling thread into the namespace of an open descriptor (setns(2)). Raises OSError."""
     _check(_libc.setns(descriptor, kind), "setns")
 
 
 def mount(source: str | Path, target: str | Path, kind: str = "", flags: int = 0) -> None:
-    """Mount ``source`` at ``target`` (mount(2)); OSError names the target."""
+    """Mount ``source`` at ``target`` (mount(2)). Raises OSError, which names the target."""
     done = _libc.mount(os.fsencode(source), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), None)
     _check(done, os.fspath(target))
 
 
 def unmount(target: str | Path, flags: int = MNT_DETACH) -> None:
-    """Take a mount out of the tree at once, to be freed by its last user; with flags 0 only one without users.
+    """Detach a mount at once; its last user frees it (umount2(2)). With flags 0 a mount in use is not detached.
 
-    See umount2(2); OSError names the target.
+    Raises OSError, which names the target.
     """
     _check(_libc.umount2(os.fsencode(target), flags), os.fspath(target))
 
 
 def make_executable(address: int, length: int) -> None:
-    """Let whole pages be read and run, and written no more (mprotect(2)); OSError where that is forbidden."""
+    """Make pages readable and executable, but not writable (mprotect(2)). Raises OSError if that is forbidden."""
     protection = mmap.PROT_READ | mmap.PROT_EXEC
     done = _libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(length), protection)
     _check(done, "mprotect")

@@ -1,6 +1,6 @@
-"""Locks between commands, which end with their process (flock(2)): directories that come and go, and what stays.
+"""Locks between commands, by flock(2): on directories that come and go, and on files that stay.
 
-One command changes what is in a directory, or any number read it; what stays, one has for itself.
+The kernel releases a lock when its process ends. A temporary directory has one writer or any number of readers.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 Waiting: TypeAlias = "Callable[[str], None]"
-"""Told, before a wait, who has the lock; to wait no longer it raises."""
+"""Called before a wait with the command that holds the lock. It raises an error to give up."""
 _NOBODY: Final = "a command that cannot be seen from here"
 _LONGEST: Final = 100
 
 
 def patient(holder: str) -> None:
-    """Wait without a word."""
+    """Default callback: wait silently."""
 
 
 @contextlib.contextmanager
 def locked(directory: Path, *, shared: bool = False, waiting: Waiting = patient) -> Iterator[None]:
-    """Hold the directory, which whoever changes it makes and, if it is empty then, takes away again.
+    """Lock a directory. A writer creates it if missing, and removes it at the end if it is empty.
 
-    FileNotFoundError when a reader finds none; the lock ends with the process, however that ends.
+    Raises FileNotFoundError if a reader (``shared``) finds no directory. The lock ends with the process in any case.
     """
     descriptor = _open_locked(directory, shared, waiting)
     try:
@@ -52,15 +52,15 @@ def _open_locked(directory: Path, shared: bool, waiting: Waiting) -> int:
             except FileNotFoundError:
                 if shared:
                     raise
-                continue  # it, or the one that it was to be in, was taken away meanwhile
+                continue  # the directory, or its parent, was removed meanwhile
             stack.callback(os.close, descriptor)
             if not _taken(descriptor, mode):
                 holder = holder_of(directory)
                 if not holder and attempt == 0:
-                    continue  # it has let go
+                    continue  # the holder released it
                 waiting(holder or _NOBODY)
                 fcntl.flock(descriptor, mode)
-            if _is_still(descriptor, directory):  # its last holder may have taken it away
+            if _is_still(descriptor, directory):  # its last holder may have removed it
                 stack.pop_all()
                 return descriptor
     raise AssertionError  # there is no last attempt
@@ -68,9 +68,9 @@ def _open_locked(directory: Path, shared: bool, waiting: Waiting) -> int:
 
 @contextlib.contextmanager
 def held(path: Path, *, make: bool = False, waiting: Waiting = patient) -> Iterator[None]:
-    """Hold a directory, or a file that nobody takes away and that is made when there is none, where asked.
+    """Lock a directory or a file that nobody removes; ``make`` creates a missing file.
 
-    OSError when it cannot be opened.
+    Raises OSError if it cannot be opened.
     """
     with _opened(path, make) as descriptor:
         if not _taken(descriptor, fcntl.LOCK_EX):
@@ -81,7 +81,7 @@ def held(path: Path, *, make: bool = False, waiting: Waiting = patient) -> Itera
 
 @contextlib.contextmanager
 def held_if_free(path: Path, *, make: bool = False) -> Iterator[bool]:
-    """The same without a wait: whether it is held now. Its last holder may take it away: what follows counts."""
+    """Lock as ``held``, but without waiting; yield whether that succeeded. Retries if the holder removed the file."""
     while True:
         with _opened(path, make) as descriptor:
             free = _taken(descriptor, fcntl.LOCK_EX)
@@ -92,9 +92,9 @@ def held_if_free(path: Path, *, make: bool = False) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def sharing(path: Path) -> Iterator[int]:
-    """Hold a file with others: a descriptor, to be inherited by who goes on holding it until the last one is closed.
+    """Take a shared lock on a file and yield its descriptor. The lock lasts until its last inherited copy is closed.
 
-    OSError when it cannot be opened.
+    Raises OSError if the file cannot be opened.
     """
     with _opened(path, make=False) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
@@ -126,14 +126,14 @@ def _is_still(descriptor: int, directory: Path) -> bool:
 
 
 def holder_of(path: Path, *, changing: bool = False) -> str:
-    """The command that holds a directory or file, with its pid, or ""; only who is ``changing`` it, where asked."""
+    """Return the command that holds a directory or file, with its pid, or "". ``changing`` ignores shared locks."""
     try:
         state = path.stat()
     except FileNotFoundError:
         return ""
     place = f"{os.major(state.st_dev):02x}:{os.minor(state.st_dev):02x}:{state.st_ino}"
     for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
-        words = line.split()  # 1: FLOCK ADVISORY WRITE 4711 fe:00:12345 0 EOF; one who waits has -> before FLOCK
+        words = line.split()  # 1: FLOCK ADVISORY WRITE 4711 fe:00:12345 0 EOF; a waiting lock has -> before FLOCK
         if words[1] == "FLOCK" and words[5] == place and not (changing and words[3] != "WRITE"):
             return _command(int(words[4]))
     return ""
@@ -144,12 +144,12 @@ def _of_process(pid: int, file: str) -> str:
 
 
 def _command(pid: int) -> str:
-    """The command line of a process as its user typed it, or its name: kernel threads and zombies have only that."""
+    """Return a process's command line as its user typed it. Kernel threads and zombies only have a name."""
     try:
         line, name = (_of_process(pid, file) for file in ("cmdline", "comm"))
     except OSError:
         return _NOBODY
-    words = line.removesuffix("\0").split("\0")  # one that has given itself a title has no \0 at its end
+    words = line.removesuffix("\0").split("\0")  # a process that set its own title has no \0 at the end
     if not words[0]:
         return f"{name.strip()} (pid {pid})"
     ours = next((at for at, word in enumerate(words) if Path(word).name in {"rocelab", "lab"}), 0)

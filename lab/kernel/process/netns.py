@@ -1,4 +1,4 @@
-"""Network namespaces under /run/netns, made in batches and without a process for each."""
+"""Network namespaces under /run/netns: created in batches, without a process for each."""
 
 from __future__ import annotations
 
@@ -22,46 +22,46 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Announce: TypeAlias = "Callable[[Mapping[str, int]], None]"
 Place: TypeAlias = tuple[int, int]
-"""Device and inode of a namespace: nobody else's for as long as it is there."""
+"""Device and inode number of a namespace: unique while the namespace exists."""
 
 NETNS_DIR: Final = Path("/run/netns")
 _STATE: Final = Path("/run/rocelab")
 _OUR_DIRECTORY: Final = _STATE / "made-netns"
 _OUR_MOUNT: Final = _STATE / "mounted-netns"
-"""There when the directory, and the mount on it, are ours: ``ip netns add`` makes the same and leaves them."""
+"""Markers: rocelab created the directory, and the mount on it. ``ip netns add`` makes the same and leaves them."""
 _OUR_MOUNT_POINT: Final = _STATE / "made-mount-point"
-"""Names a directory that programs in namespaces have mounts on, and that was made for that."""
+"""Contains the path of a mount point that rocelab created for programs in namespaces."""
 _SELF: Final = "/proc/thread-self/ns/net"
 _SO_NETNS_COOKIE: Final = 71
 _AT_ONCE: Final = 64
-"""Namespaces that are open at a time while they have no names."""
+"""Namespaces that are open at the same time before they get names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A named network namespace, there or not, and the cgroup of the programs that are started in it."""
+    """A named network namespace, which may not exist, and the cgroup of the programs started in it."""
 
     name: str
     group: Path | None = None
 
     @property
     def path(self) -> Path:
-        """Where its name is bound, as ``ip netns`` expects it."""
+        """The path on which the namespace is mounted, as ``ip netns`` expects it."""
         return NETNS_DIR / self.name
 
     def exists(self) -> bool:
-        """Whether the name is taken."""
+        """Return whether the name is in use."""
         return self.path.exists()
 
     @property
     def place(self) -> Place | None:
-        """Which namespace has the name now; None when it is free."""
+        """The namespace that has the name now; None if the name is unused."""
         return _place_at(str(self.path))
 
     def enter(self) -> None:
-        """Move the calling thread, which was made for this, into the namespace for good.
+        """Move the calling thread into the namespace permanently. Call it only in a thread created for this.
 
-        OperationFailed when it is gone, EnvironmentLacks without the right to.
+        Raises OperationFailed if the namespace is gone, and EnvironmentLacks without the permission.
         """
         try:
             target = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -75,9 +75,9 @@ class Namespace:
             os.close(target)
 
     def inside(self, work: Callable[[], T]) -> T:
-        """What ``work`` returns, done in the namespace; sockets and programs that it starts are there.
+        """Run ``work`` in the namespace and return its result. Sockets and programs that it creates belong there.
 
-        A thread of its own does it. The caller's, which signals may interrupt anywhere, never leaves its namespace.
+        It runs in its own thread. The calling thread, which signals may interrupt anywhere, never changes namespace.
         """
 
         def body() -> T:
@@ -89,7 +89,7 @@ class Namespace:
     def run(
         self, argv: process.Argv, *, timeout: float | None = 60, check: bool = True, stdin: str | None = None
     ) -> process.Completed:
-        """``process.run`` in the namespace."""
+        """Run a program in the namespace, as ``process.run`` does."""
         return process.run(argv, timeout=timeout, check=check, stdin=stdin, place=self.inside)
 
     def start(
@@ -100,15 +100,15 @@ class Namespace:
         stdout: process.Stream = process.DEVNULL,
         stderr: process.Stream = process.DEVNULL,
     ) -> process.Process:
-        """``process.start`` in the namespace."""
+        """Start a program in the namespace and in its cgroup, as ``process.start`` does."""
         with cgroup.opened(self.group) as group:
             return self.inside(lambda: process.start(argv, stdin=stdin, stdout=stdout, stderr=stderr, group=group))
 
 
 def create(names: Sequence[str], announce: Announce = lambda _cookies: None) -> None:
-    """Make one namespace for each name; OperationFailed when a name is taken.
+    """Create a namespace for each name. Raises OperationFailed if a name is in use.
 
-    ``announce`` is told the cookie of each namespace before it gets its name: with both, ``own`` knows it again.
+    ``announce`` gets the cookie of each namespace before the namespace gets its name. ``own`` identifies it by both.
     """
     with _shared_directory():
         for start in range(0, len(names), _AT_ONCE):
@@ -117,14 +117,14 @@ def create(names: Sequence[str], announce: Announce = lambda _cookies: None) -> 
 
 
 def prepare() -> None:
-    """Have the directory as ``create`` makes it, and takes it away, for who else is about to put names into it."""
+    """Set up the directory as ``create`` does, for another program that is about to create namespaces in it."""
     with locks.locked(_STATE):
         _share_directory()
 
 
 @contextlib.contextmanager
 def _shared_directory() -> Iterator[None]:
-    """The directory while names are put into it; gone again when the first of them fails."""
+    """Set up the directory while names are added to it; an error before the first name removes it again."""
     with locks.locked(_STATE):
         _share_directory()
         try:
@@ -135,10 +135,10 @@ def _shared_directory() -> Iterator[None]:
 
 
 def _share_directory() -> None:
-    """Set the directory up as ip-netns(8) does with its first namespace: shared, and a mount of its own.
+    """Set up the directory as ip-netns(8) does with its first namespace: a shared mount of its own.
 
-    Otherwise the first ``ip netns add`` beside a fabric binds it over itself with all that is mounted in it, and what
-    lies below that is busy for good.
+    Otherwise the first ``ip netns add`` next to a fabric bind-mounts the directory, with all mounts in it, over
+    itself. The mounts below then stay busy permanently.
     """
     if not NETNS_DIR.exists():
         _OUR_DIRECTORY.touch()
@@ -154,7 +154,7 @@ def _share_directory() -> None:
 
 
 def make_mount_point(directory: Path) -> None:
-    """Make a directory, which ``tidy`` removes again, for programs in namespaces to mount on; fine when it exists."""
+    """Create a directory as a mount point for programs in namespaces, if missing. ``tidy`` removes it again."""
     if directory.is_dir():
         return
     with locks.locked(_STATE):
@@ -164,14 +164,14 @@ def make_mount_point(directory: Path) -> None:
 
 
 def tidy() -> None:
-    """Once no namespace has a name, take away what is ours of their directory; another's may have outlived ours."""
+    """Remove rocelab's part of the directory once it contains no namespaces, not even those of other programs."""
     if any(mark.exists() for mark in (_OUR_MOUNT, _OUR_DIRECTORY, _OUR_MOUNT_POINT)):
         with locks.locked(_STATE):
             _remove_directory()
 
 
 def _remove_directory() -> None:
-    """Once no namespace has a name in it, take away what is ours of the mount on it and, when it is empty, itself.
+    """If no namespace is left, remove rocelab's mount on the directory, and the directory itself if it is empty.
 
     Links to namespaces, as containerlab makes them, are in the directory below the mount, and stay.
     """
@@ -179,12 +179,12 @@ def _remove_directory() -> None:
     if not all(entry.is_symlink() for entry in entries):
         return
     if _OUR_MOUNT_POINT.exists():
-        with contextlib.suppress(OSError):  # somebody else uses it, or it was not made
+        with contextlib.suppress(OSError):  # in use by another program, or never created
             Path(_OUR_MOUNT_POINT.read_text(encoding="utf-8")).rmdir()
         _OUR_MOUNT_POINT.unlink()
     for mark, remove in ((_OUR_MOUNT, partial(libc.unmount, NETNS_DIR, 0)), (_OUR_DIRECTORY, NETNS_DIR.rmdir)):
         if mark.exists() and not (entries and mark == _OUR_DIRECTORY):
-            with contextlib.suppress(OSError):  # killed before it was made, or busy: somebody else's by now
+            with contextlib.suppress(OSError):  # killed before it was created, or in use by another program
                 remove()
             mark.unlink()
 
@@ -201,9 +201,9 @@ def _create_here(names: Sequence[str], announce: Announce) -> None:
 
 
 def adopt(processes: Mapping[str, int], announce: Announce) -> None:
-    """Give names to namespaces that others have made, each by a process that lives in it; else as ``create``.
+    """Name namespaces that other programs created, each identified by a process in it; otherwise as ``create``.
 
-    OperationFailed when a process has ended or a name is taken.
+    Raises OperationFailed if a process has ended or a name is in use.
     """
     with _shared_directory():
         process.allow_descriptors(len(processes))
@@ -225,7 +225,7 @@ def _adopt_here(processes: Mapping[str, int], announce: Announce) -> None:
 
 
 def _name(nameless: Sequence[tuple[str, int, int]], announce: Announce) -> None:
-    """Tell the cookies, then bind the names: to open namespaces, each with its cookie."""
+    """Announce the cookies of open namespaces, then mount each namespace on its name."""
     announce({name: cookie for name, cookie, _ in nameless})
     for name, cookie, namespace in nameless:
         _place(NETNS_DIR / name, cookie)
@@ -233,17 +233,17 @@ def _name(nameless: Sequence[tuple[str, int, int]], announce: Announce) -> None:
 
 
 def own_cookie() -> int:
-    """The number of the calling thread's namespace, which no other has until the machine starts anew (Linux 5.14)."""
+    """Return the cookie of the calling thread's namespace: unique until the machine reboots (Linux 5.14)."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as any_socket:
         return int.from_bytes(any_socket.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8), sys.byteorder)
 
 
 def _place(path: Path, cookie: int) -> None:
-    """The file that a namespace is to be mounted on; it says from the first whose it is."""
+    """Create the file that a namespace is mounted on. It contains the cookie from the moment it exists."""
     file = os.open(path.parent, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, mode=0o444)
     try:
         os.write(file, str(cookie).encode())
-        # With a descriptor it is linkat(2), which alone gives a name to a file without one (open(2), O_TMPFILE).
+        # With a descriptor this is linkat(2), the only way to name an O_TMPFILE file (open(2)).
         os.link(f"/proc/self/fd/{file}", path, src_dir_fd=file, follow_symlinks=True)
     except FileExistsError as error:
         raise OperationFailed(f"namespace {path.name} exists", f"ip netns del {path.name}, if it is yours") from error
@@ -252,14 +252,14 @@ def _place(path: Path, cookie: int) -> None:
 
 
 def own(cookies: Mapping[str, int]) -> list[str]:
-    """Those of the names that stand for the namespace with their cookie, or were to when somebody was killed."""
+    """Return the names whose namespace, or file left by a killed command, has the given cookie."""
     return threads.in_thread(
         lambda: [name for name, cookie in cookies.items() if _cookie_at(NETNS_DIR / name) == cookie]
     )
 
 
 def _cookie_at(path: Path) -> int:
-    """The cookie that a name stands for, in whatever namespace that leaves the calling thread; 0 for none."""
+    """Return the cookie of a name's namespace, or 0. Changes the calling thread's namespace."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -267,7 +267,7 @@ def _cookie_at(path: Path) -> int:
     try:
         libc.setns(file, libc.CLONE_NEWNET)
         return own_cookie()
-    except OSError:  # no namespace
+    except OSError:  # not mounted: the file contains the cookie
         said = os.read(file, 20)
         return int(said) if said.isdigit() else 0
     finally:
@@ -275,9 +275,9 @@ def _cookie_at(path: Path) -> int:
 
 
 def delete(names: Iterable[str]) -> None:
-    """Take the names away; the kernel frees each namespace with its last process. Missing names are fine.
+    """Delete names; the kernel frees each namespace with its last process. Missing names are fine.
 
-    TCP connections that outlive their programs are ended first, or they would keep a namespace for minutes.
+    TCP connections that outlive their programs would keep a namespace for minutes, and are ended first.
     """
     names = list(names)
     threads.in_thread(lambda: _end_connections(names))
@@ -285,7 +285,7 @@ def delete(names: Iterable[str]) -> None:
 
 
 def let_go(names: Iterable[str]) -> None:
-    """Take names away from namespaces that others have, in which nothing ends by it. Missing names are fine."""
+    """Delete names of namespaces that belong to other programs; nothing in them ends. Missing names are fine."""
     with netns_teardown.ending():
         for name in names:
             path = NETNS_DIR / name
@@ -299,9 +299,9 @@ def let_go(names: Iterable[str]) -> None:
 
 
 def _end_connections(names: Iterable[str]) -> None:
-    """In whatever namespace that leaves the calling thread."""
+    """End all TCP connections in the namespaces. Changes the calling thread's namespace."""
     for name in names:
-        with contextlib.suppress(OSError):  # it has gone, or was never mounted
+        with contextlib.suppress(OSError):  # the namespace is gone, or was never mounted
             namespace = os.open(NETNS_DIR / name, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 libc.setns(namespace, libc.CLONE_NEWNET)
@@ -311,7 +311,7 @@ def _end_connections(names: Iterable[str]) -> None:
 
 
 def place_of(who: int | str) -> Place | None:
-    """Which namespace a process, or ``thread-self``, is in; None when it has ended."""
+    """Return the namespace of a process, or of ``thread-self``; None if the process has ended."""
     return _place_at(f"/proc/{who}/ns/net")
 
 

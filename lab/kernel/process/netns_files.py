@@ -1,6 +1,6 @@
-"""Files that a namespace has in place of the host's: ``/etc/netns/NAME/``, put over ``/etc`` by ``ip netns exec``.
+"""Files in ``/etc/netns/NAME/`` that replace those of ``/etc`` in a namespace, as ``ip netns exec`` mounts them.
 
-That folder may be other people's, too: it is made where there is none, and taken away when it is ours and empty.
+Other programs may use that folder, too. It is created if missing, and removed if rocelab created it and it is empty.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _OURS: Final = ".made-by-rocelab"
 
 
 def write_hosts(namespaces: Iterable[str], text: str) -> None:
-    """Give each namespace an ``/etc/hosts``; where ``/etc`` cannot be written, names are not known there."""
+    """Write an ``/etc/hosts`` for each namespace. Ignores errors: names do not resolve there without the file."""
     with contextlib.suppress(OSError):
         if not FOLDER.exists():
             _making().mkdir(mode=0o755, exist_ok=True)
             (_making() / _OURS).touch()
-            _making().rename(FOLDER)  # at one stroke: however this ends, the folder is not there without its mark
+            _making().rename(FOLDER)  # atomic: the folder never exists without its marker
         for namespace in namespaces:
             folder = FOLDER / namespace
             folder.mkdir(mode=0o755, exist_ok=True)
@@ -31,7 +31,7 @@ def write_hosts(namespaces: Iterable[str], text: str) -> None:
 
 
 def remove(namespaces: Iterable[str]) -> None:
-    """Take the files of namespaces away, however many are there. Can be repeated."""
+    """Remove the files of namespaces, as far as they exist. Can be repeated."""
     shutil.rmtree(_making(), ignore_errors=True)
     for namespace in namespaces:
         shutil.rmtree(FOLDER / namespace, ignore_errors=True)
@@ -42,5 +42,5 @@ def remove(namespaces: Iterable[str]) -> None:
 
 
 def _making() -> Path:
-    """What the folder is called before it is whole, and when it goes: ours by its name."""
+    """Return the folder's temporary name while it is created or removed; the name marks it as rocelab's."""
     return FOLDER.with_name(f".{FOLDER.name}-of-rocelab")

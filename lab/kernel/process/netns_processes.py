@@ -1,4 +1,4 @@
-"""Who runs in which network namespace, as /proc tells: also in those that have no names any more."""
+"""The processes in each network namespace, from /proc: also in namespaces that have lost their names."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from lab.kernel.process.netns import Namespace, Place
 
 _AT_ONCE: Final = 64
-"""Namespaces for which descriptors are asked for at a time."""
+"""Step in which the limit of open descriptors is raised, in namespaces."""
 
 
 @contextlib.contextmanager
 def inhabited(cookies: Mapping[str, int]) -> Iterator[dict[Place, str]]:
-    """Those of the namespaces in which somebody runs, whether or not they still have their names.
+    """Yield the given namespaces that have processes, whether or not they still have their names.
 
-    They stay while this is held, so that no other can be taken for one of them.
+    They exist at least until the block ends, so that no new namespace gets one of their inodes.
     """
     names = {cookie: name for name, cookie in cookies.items()}
     with contextlib.ExitStack() as stack:
@@ -31,10 +31,10 @@ def inhabited(cookies: Mapping[str, int]) -> Iterator[dict[Place, str]]:
 
 
 def _look_for(names: Mapping[int, str], stack: contextlib.ExitStack) -> dict[Place, str]:
-    """The namespaces with these cookies, held by ``stack``; in whatever namespace that leaves the calling thread."""
+    """Find the namespaces with these cookies; ``stack`` keeps them open. Changes the calling thread's namespace."""
     known: dict[Place, str | None] = {}
     for pid in _running():
-        with contextlib.suppress(OSError):  # it ended, or is not ours to look at
+        with contextlib.suppress(OSError):  # the process ended, or may not be inspected
             namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
             state = os.fstat(namespace)
             place = state.st_dev, state.st_ino
@@ -50,12 +50,12 @@ def _look_for(names: Mapping[int, str], stack: contextlib.ExitStack) -> dict[Pla
 
 
 def processes_in(places: Mapping[Place, str]) -> dict[int, str]:
-    """Process ids, and the name of the namespace that each is in, of all that run in ``inhabited`` ones."""
+    """Return the id of each process in the ``inhabited`` namespaces, with the name of its namespace."""
     return {pid: places[place] for pid, place in _places().items() if place in places}
 
 
 def programs(namespace: Namespace, prefix: str) -> list[int]:
-    """Process ids of the programs in a namespace whose names begin so, of which the kernel keeps 15 letters."""
+    """Return the ids of processes in a namespace by the beginning of their name; the kernel keeps 15 characters."""
     found = []
     for pid in _processes_at(namespace.place):
         with contextlib.suppress(OSError):
@@ -66,9 +66,9 @@ def programs(namespace: Namespace, prefix: str) -> list[int]:
 
 
 def inner_pids(namespace: Namespace) -> dict[int, int]:
-    """Of the processes in a namespace that have a PID namespace too: their ids by those that they have in there.
+    """Map PIDs inside a container to PIDs outside, for the processes of a namespace (proc_pid_status(5), NSpid).
 
-    So a container's; what was started there from outside is left out (proc_pid_status(5), NSpid).
+    Processes that were started there from outside the container's PID namespace are left out.
     """
     found = {}
     for pid in _processes_at(namespace.place):
@@ -89,9 +89,10 @@ def _places() -> dict[int, Place]:
 
 
 def _running() -> Iterator[int]:
-    """Every process id, to be looked at before the next one is asked for.
+    """Yield every process id. The caller must inspect each one before it requests the next.
 
-    Who has ended by then may have left another, which is younger than the list: lists end with one that has none.
+    A process that ends meanwhile may have started a child, which is missing in the list. The list is therefore read
+    until it contains nothing new.
     """
     seen: set[int] = set()
     while younger := {int(entry) for entry in os.listdir("/proc") if entry.isdigit()} - seen:  # noqa: PTH208 - as above

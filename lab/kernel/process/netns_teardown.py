@@ -1,9 +1,9 @@
-"""The end of network namespaces, during which no RDMA device must be removed.
+"""A lock that keeps the teardown of network namespaces and the removal of RDMA devices apart.
 
-The kernel takes a namespace apart later and by itself, one after another. In its shared mode the RDMA subsystem shows
-a device in every namespace; who removes it takes these copies away and does not wait for a namespace that is ending
-meanwhile, but tells of it through a socket that has gone by then: a NULL pointer dereference in kobject_uevent_env,
-seen on Linux 7.3, after which nothing on the machine can remove an interface any more.
+The kernel tears namespaces down later, one after another. In its shared mode the RDMA subsystem shows a device in
+every namespace. Removing the device removes these copies without waiting for a namespace that is being torn down. The
+event then goes to a socket that no longer exists: a NULL pointer dereference in kobject_uevent_env, seen on Linux
+7.3. After that, nothing on the machine can remove an interface any more.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RDMA_DEVICES: Final = Path("/sys/class/infiniband")
-"""The directory of the devices, on which the machine's lock is, so that it needs no file of its own."""
+"""The directory of RDMA devices. The machine-wide lock is on it, and needs no file of its own."""
 _SELF: Final = "/proc/thread-self/ns/net"
 _WITNESS: Final = "witness0"
 _POLL: Final = 0.001
@@ -31,19 +31,19 @@ _PATIENCE: Final = 60.0
 
 @contextlib.contextmanager
 def ending() -> Iterator[None]:
-    """Around what lets go of namespaces: it waits for blocks of ``none_ending``, of whatever process."""
+    """Release namespaces inside this block. It waits for ``none_ending`` blocks of any process."""
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(FileNotFoundError):  # no RDMA, nothing to spare
+        with contextlib.suppress(FileNotFoundError):  # no RDMA, no crash to prevent
             stack.enter_context(locks.sharing(RDMA_DEVICES))
         yield
 
 
 @contextlib.contextmanager
 def none_ending() -> Iterator[None]:
-    """Hold the machine to one change of RDMA devices, and no namespace of rocelab's to its end meanwhile. Needs root.
+    """Change RDMA devices inside this block: one at a time, while no namespace of rocelab's is torn down. Needs root.
 
-    Begins when the namespaces that ended before have been taken apart. FileNotFoundError where there is no RDMA,
-    OperationFailed when the kernel does not come to an end with them.
+    It begins when the kernel has torn down all namespaces that ended before. Raises FileNotFoundError without RDMA,
+    and OperationFailed if the kernel does not finish the teardown.
     """
     with locks.held(RDMA_DEVICES):
         witness = threads.in_thread(_await_ended)
@@ -54,10 +54,10 @@ def none_ending() -> Iterator[None]:
 
 
 def _await_ended() -> int:
-    """End one more namespace, and wait until an interface that was linked to it has gone: it is the last in turn.
+    """Wait until the kernel has torn down all namespaces that ended before.
 
-    Returns a descriptor of the namespace with that interface, so that it does not end now. In whatever namespace that
-    leaves the calling thread.
+    Ends one more namespace, which is the last in the queue, and waits until a veth linked to it is gone. Returns a
+    descriptor that keeps the veth's other namespace alive. Changes the calling thread's namespace.
     """
     libc.unshare(libc.CLONE_NEWNET)
     here = os.open(_SELF, os.O_RDONLY | os.O_CLOEXEC)

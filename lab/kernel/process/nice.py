@@ -1,4 +1,4 @@
-"""The scheduling priority of a thread (setpriority(2): on Linux it is a thread's own)."""
+"""The scheduling priority of a thread. On Linux, setpriority(2) applies to one thread."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _NICE: Final = -10
 
 
 class Priority:
-    """What a thread may ask for while it comes before ordinary programs."""
+    """Raises a thread inside ``before_others`` to real-time priority and back."""
 
     def __init__(self) -> None:
         self._urgent = False
 
     def be_urgent(self, wanted: bool) -> None:
-        """Come before the programs of every session, where the system allows it, or only as ``before_others`` says.
+        """Switch this thread to SCHED_RR, if the system allows it, or back to the nice value of ``before_others``.
 
-        A nice value counts among the programs of one session only, where the kernel shares the processors among
-        sessions (autogroups: sched(7)).
+        Where the kernel shares the processors among sessions (autogroups, sched(7)), a nice value counts within its
+        session only.
         """
         if wanted != self._urgent:
             policy = os.SCHED_RR | os.SCHED_RESET_ON_FORK if wanted else os.SCHED_OTHER
@@ -33,9 +33,9 @@ class Priority:
 
 @contextmanager
 def before_others() -> Iterator[Priority]:
-    """Let this thread come before ordinary programs, where the system allows it.
+    """Give this thread priority over ordinary programs, if the system allows it.
 
-    For those who lose something when they wait: perftest polls and takes every CPU that there is.
+    For threads that lose data when they wait: perftest polls and uses every CPU.
     """
     usual, priority = os.getpriority(os.PRIO_PROCESS, 0), Priority()
     with suppress(PermissionError):

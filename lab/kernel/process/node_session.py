@@ -1,4 +1,4 @@
-"""A program on the caller's terminal in a node: its network, its name, its /sys and /etc, and its own directories."""
+"""A program on the caller's terminal in a node: with the node's network, hostname, /sys, /etc and own directories."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _SYS: Final = Path("/sys")
 
 @dataclass(frozen=True)
 class NodeSession:
-    """What a program sees in a node.
+    """The environment of a program in a node.
 
-    It has mounts of its own, as ``ip netns exec`` makes them: a /sys of the namespace, and the files of /etc/netns.
+    It has its own mounts, as ``ip netns exec`` makes them: the namespace's /sys, and the files of /etc/netns.
     """
 
     namespace: Namespace
     hostname: str
     directories: Mapping[Path, Path | None]
-    """Each shows the entries of another directory, or none."""
+    """Directories to mount over; each shows the entries of another directory, or is empty (None)."""
     kept: Sequence[Path] = ()
     """Directories of the machine's own /sys that stay visible."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables that it has besides the caller's."""
+    """Variables added to the caller's environment."""
 
     def interact(self, argv: process.Argv, *, is_shell: bool = False) -> int:
-        """Run a program on the caller's own terminal, and return its exit code as ``process.interact`` does.
+        """Run a program on the caller's terminal, and return its exit code as ``process.interact`` does.
 
-        EnvironmentLacks when there is no such program, UsageError when it cannot be run.
+        Raises EnvironmentLacks if there is no such program, and UsageError if it cannot be run.
         """
         for directory in self.directories:
             netns.make_mount_point(directory)
@@ -75,14 +75,14 @@ class NodeSession:
                     libc.mount(f"/proc/self/fd/{descriptor}", directory, flags=libc.MS_BIND)
 
     def _mount_files(self) -> None:
-        """The node's own files over those of /etc, as ip-netns(8) does it."""
+        """Mount the node's own files over those of /etc, as ip-netns(8) does."""
         folder = netns_files.FOLDER / self.namespace.name
         for file in folder.iterdir() if folder.is_dir() else ():
-            with contextlib.suppress(OSError):  # this machine has no such file
+            with contextlib.suppress(OSError):  # this machine's /etc has no such file
                 libc.mount(file, Path("/etc", file.name), flags=libc.MS_BIND)
 
     def _mount_directories(self) -> None:
-        """Links instead of bind mounts: a container's directory is in mounts that cannot be bound here."""
+        """Fill the directories with links, not bind mounts: a container's mounts cannot be bound here."""
         for target, source in self.directories.items():
             entries = list(source.iterdir()) if source is not None else []
             libc.mount("tmpfs", target, "tmpfs")

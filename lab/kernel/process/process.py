@@ -1,4 +1,4 @@
-"""External programs: argument lists only, never a shell, every failure told as one line."""
+"""External programs: argument lists only, never a shell; each failure is reported in one line."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ STDOUT = subprocess.STDOUT
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a program is given instead of the caller's own, and besides."""
+    """How a program's environment differs from the caller's: folder, variables, session, descriptors."""
 
     directory: str | None = None
     environment: Mapping[str, str] | None = None
     new_session: bool = True
     new_group: bool = False
-    """A process group of its own, in its session."""
+    """Whether it gets a process group of its own, within its session."""
     keep: Sequence[int] = ()
-    """Descriptors that it inherits."""
+    """Descriptors that the program inherits."""
 
 
 _PASSED_ON: Final = (
     signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2,
 )  # fmt: skip
 _TYPED: Final = (signal.SIGINT, signal.SIGQUIT)
-"""What the terminal itself sends to every process in its foreground."""
+"""Signals that the terminal itself sends to every process in its foreground."""
 
 
 def allow_descriptors(more: int) -> None:
-    """Raise our limit of open files, where it is lower, so that ``more`` can be opened; programs inherit it.
+    """Raise the limit of open files, if needed, so that ``more`` can be opened. Programs inherit it.
 
-    EnvironmentLacks when that is not allowed.
+    Raises EnvironmentLacks if that is not allowed.
     """
     wanted = len(os.listdir("/proc/self/fd")) + more  # noqa: PTH208 - a Path each would be for nothing
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -67,12 +67,12 @@ def allow_descriptors(more: int) -> None:
 
 
 def which(name: str) -> str | None:
-    """The path of the program ``name``, also where root's and FRR's are and a user's PATH may not lead."""
+    """Return the path of a program, also from the folders of root and FRR that a user's PATH may lack."""
     return shutil.which(name) or shutil.which(name, path="/usr/local/sbin:/usr/sbin:/sbin:/usr/lib/frr")
 
 
 def find_tool(name: str, package: str) -> str:
-    """The path of the program ``name``; EnvironmentLacks names the Debian ``package`` that has it."""
+    """Return the path of a program. Raises EnvironmentLacks, which names the Debian ``package`` that contains it."""
     path = which(name)
     if path is None:
         raise EnvironmentLacks(f"program {name} not found", f"apt-get install {package}")
@@ -80,7 +80,7 @@ def find_tool(name: str, package: str) -> str:
 
 
 def here(work: Callable[[], Process]) -> Process:
-    """The place where the caller is."""
+    """Run ``work`` where the caller is: the default place."""
     return work()
 
 
@@ -93,13 +93,13 @@ def run(  # noqa: PLR0913 - what subprocess takes too
     place: Place = here,
     keep: Sequence[int] = (),
 ) -> Completed:
-    """Run a program to its end and return what it printed. Ctrl-C on the terminal reaches us alone, not the program.
+    """Run a program to its end and return its output. Ctrl-C on the terminal reaches only the caller.
 
-    It is started in ``place`` and waited for by the caller, whom a signal may interrupt; the program, and what it has
-    started itself, ends then too. It inherits the descriptors ``keep``.
+    The program starts in ``place`` and inherits the descriptors ``keep``. The caller waits for it. If a signal
+    interrupts the caller, the program is ended with all that it started.
 
-    Raises CommandFailed when it ends with an error and ``check`` is set, OperationFailed when it takes
-    longer than ``timeout`` seconds, EnvironmentLacks when there is no such program.
+    Raises CommandFailed if it fails and ``check`` is set, OperationFailed if it runs longer than ``timeout`` seconds,
+    EnvironmentLacks if there is no such program.
     """
     words = [str(word) for word in argv]
     source = PIPE if stdin is not None else DEVNULL
@@ -116,10 +116,10 @@ def run(  # noqa: PLR0913 - what subprocess takes too
 
 @contextlib.contextmanager
 def ended(launch: Callable[[], Process]) -> Iterator[Process]:
-    """The program that ``launch`` starts; however the block ends, it does not outlive it.
+    """Yield the program that ``launch`` starts. It does not outlive the block, however the block ends.
 
-    Nor does what it has started in its session, unless it has ended by itself and left that running: a daemon. A
-    signal cannot come between the start and its being known.
+    The same holds for all that it started in its session. The exception is a program that has ended by itself and
+    left a daemon. Signals are held during the start, so that a started program is always registered.
     """
     started: list[Process] = []
     try:
@@ -138,8 +138,8 @@ def ended(launch: Callable[[], Process]) -> Iterator[Process]:
 
 
 def kill_all(program: Process) -> None:
-    """End a started program that was not waited for, with all that it has started in the session that it has."""
-    with contextlib.suppress(ProcessLookupError):  # it is in its caller's session
+    """Kill a started program that was not waited for, with everything in its session."""
+    with contextlib.suppress(ProcessLookupError):  # it shares its caller's session
         os.killpg(program.pid, signal.SIGKILL)
     program.kill()
 
@@ -153,7 +153,7 @@ def start(  # noqa: PLR0913 - what Popen takes too
     within: Surroundings | None = None,
     group: int | None = None,
 ) -> Process:
-    """Start a program and return at once; the caller ends it. Text streams, a session of its own unless said.
+    """Start a program and return at once; the caller ends it. Streams are text; by default it gets its own session.
 
     ``group`` comes from ``lab.kernel.process.cgroup.opened``: the program and all that it starts belong to it.
     """
@@ -183,7 +183,7 @@ def start(  # noqa: PLR0913 - what Popen takes too
 
 
 def _joining(group: int | None) -> Callable[[], object] | None:
-    """What the child does before it becomes the program: later it might have children of its own."""
+    """Return the function by which the child joins its cgroup before exec, when it has no children yet."""
     return None if group is None else partial(os.write, group, b"0")
 
 
@@ -195,11 +195,11 @@ def interact(
     place: Place = here,
     environment: Mapping[str, str] | None = None,
 ) -> int:
-    """Run a program on the caller's own terminal and return its exit code as shells have it, signals included.
+    """Run a program on the caller's terminal and return its exit code as shells do: 128 plus the number of a signal.
 
-    Signals that would end us, and SIGUSR1 and SIGUSR2, are the program's: they reach it once, from a terminal as from
-    kill(1). A shell (``is_shell``) gets SIGHUP for SIGTERM, which one that reads from a terminal ignores.
-    It is started in ``place`` as in ``run``.
+    Signals that would end rocelab, and SIGUSR1 and SIGUSR2, go to the program. They reach it once, whether sent by
+    the terminal or by kill(1). A shell (``is_shell``) gets SIGHUP for SIGTERM, because an interactive shell ignores
+    SIGTERM. It is started in ``place`` as in ``run``.
     """
     attached = _in_foreground()
     started: list[Process] = []
@@ -227,7 +227,7 @@ def interact(
 
 
 def _in_foreground() -> bool:
-    """Whether a terminal sends us, and what is in our process group, the signals that are typed on it."""
+    """Return whether our process group is in the terminal's foreground and gets the signals typed there."""
     try:
         terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
@@ -239,7 +239,7 @@ def _in_foreground() -> bool:
 
 
 def wait(process: Process, timeout: float) -> int:
-    """The exit code of a started program; OperationFailed, and ``kill_all``, after ``timeout`` seconds."""
+    """Return the exit code of a started program. After ``timeout`` seconds, kill it and raise OperationFailed."""
     try:
         return process.wait(timeout)
     except subprocess.TimeoutExpired as error:
@@ -249,7 +249,7 @@ def wait(process: Process, timeout: float) -> int:
 
 
 def stop(process: Process, grace: float = 2.0, ask: signal.Signals = signal.SIGTERM) -> int:
-    """Ask a started program to end, insist by ``kill_all`` after ``grace`` seconds, and return its exit code."""
+    """Signal a started program to end, ``kill_all`` it after ``grace`` seconds, and return its exit code."""
     if process.poll() is None:
         process.send_signal(ask)
         try:
@@ -260,12 +260,12 @@ def stop(process: Process, grace: float = 2.0, ask: signal.Signals = signal.SIGT
 
 
 def kill(pids: Iterable[int], *, meant: Callable[[int], bool], timeout: float = 10.0) -> None:
-    """End processes that are not our children, at once, and return when all of them are gone.
+    """Kill processes that are not our children at once, and return when all of them are gone.
 
-    ``meant`` says of each pid whether it is still the process that was found: it is asked when that one can no longer
-    be taken for another, who might have got its pid meanwhile (pidfd_open(2)).
+    ``meant`` returns whether a pid is still the intended process. It is called while a pidfd is open (pidfd_open(2)),
+    so that no other process can get the pid between check and signal.
 
-    Raises OperationFailed naming those that still run after ``timeout`` seconds.
+    Raises OperationFailed after ``timeout`` seconds, naming the processes that still run.
     """
     pids = list(pids)
     allow_descriptors(len(pids) + 1)
@@ -287,7 +287,7 @@ def kill(pids: Iterable[int], *, meant: Callable[[int], bool], timeout: float = 
 
 
 def send(pids: Iterable[int], number: signal.Signals, *, meant: Callable[[int], bool]) -> None:
-    """Send a signal to processes that are not our children; ``meant`` is asked of each as in ``kill``."""
+    """Send a signal to processes that are not our children; ``meant`` checks each as in ``kill``."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             descriptor = os.pidfd_open(pid)
@@ -301,9 +301,9 @@ def send(pids: Iterable[int], number: signal.Signals, *, meant: Callable[[int], 
 def dismiss(
     pid: int, *, meant: Callable[[int], bool], timeout: float = 60.0, number: signal.Signals = signal.SIGTERM
 ) -> None:
-    """Ask a process to end, by the signal that it knows for it, and return when it has.
+    """Signal a process to end, and return when it has ended. ``meant`` checks the pid as in ``kill``.
 
-    ``meant`` is asked as in ``kill``. OperationFailed when it has not within ``timeout`` seconds.
+    Raises OperationFailed after ``timeout`` seconds.
     """
     with contextlib.suppress(ProcessLookupError):
         descriptor = os.pidfd_open(pid)

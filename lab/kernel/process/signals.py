@@ -1,4 +1,4 @@
-"""Signals that ask us to end, for a while taken otherwise: above all by work that they must not cut in two."""
+"""Temporary handlers for terminating signals, above all around work that must not be interrupted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextlib.contextmanager
 def handled(handle: Callable[[int], object], numbers: Iterable[int] = _ENDING) -> Iterator[None]:
-    """Have these signals, by default all that ask us to end, call ``handle`` with their number, and nothing else."""
+    """Handle these signals, by default all that terminate rocelab, only by ``handle``, called with their number."""
     before = {number: signal.signal(number, lambda got, _frame: handle(got)) for number in numbers}
     try:
         yield
@@ -27,10 +27,10 @@ def handled(handle: Callable[[int], object], numbers: Iterable[int] = _ENDING) -
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """Keep the signals that ask us to end waiting meanwhile; the first of them is raised again at the end.
+    """Defer terminating signals until the block ends; the first of them is raised again then.
 
-    A mask would not do: the kernel gives a signal to any thread that takes it, and Python then runs the handler in
-    the main thread all the same. In other threads, which never run handlers, there is nothing to hold.
+    A signal mask would not do. The kernel delivers a signal to any thread that accepts it, and Python then runs the
+    handler in the main thread anyway. Other threads never run handlers, and need nothing here.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -46,7 +46,7 @@ def held() -> Iterator[None]:
 
 @contextlib.contextmanager
 def received(which: Iterable[signal.Signals]) -> Iterator[int]:
-    """A descriptor on which signals come meanwhile, each as the octet of its number, and nowhere else."""
+    """Yield a descriptor that delivers these signals, each as a byte with its number. No other handler runs."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     try:

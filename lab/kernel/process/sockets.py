@@ -1,4 +1,4 @@
-"""Who waits for packets or callers in a namespace, by the tables of proc_net(5)."""
+"""Listening sockets of a namespace, from the tables of proc_net(5)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Final, Literal
 
 _WAITING: Final = {"tcp": "0A", "udp": "07"}
-"""State of a socket that waits: TCP_LISTEN, and TCP_CLOSE of one that has no peer (<net/tcp_states.h>)."""
+"""State of a waiting socket: TCP_LISTEN, or for UDP TCP_CLOSE, which has no peer (<net/tcp_states.h>)."""
 
 
 def waits(protocol: Literal["tcp", "udp"], port: int) -> bool:
-    """Whether a socket of the calling thread's namespace waits at ``port``, by IPv4 or IPv6."""
+    """Return whether a socket of the calling thread's namespace waits at ``port``, on IPv4 or IPv6."""
     for family in ("", "6"):
         table = Path("/proc/thread-self/net", protocol + family)
         for line in table.read_text("ascii").splitlines()[1:] if table.exists() else ():

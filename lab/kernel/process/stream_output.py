@@ -1,4 +1,4 @@
-"""External programs that are watched while they run: their lines as they come."""
+"""External programs whose output is read line by line while they run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _KEPT_LINES = 20
 
 
 def stream(argv: process.Argv, on_line: Callable[[str], None], *, grace: float = 5.0) -> None:
-    """Run a program to its end and hand over each line of its output as it comes.
+    """Run a program to its end and pass each line of its output to ``on_line`` as it is printed.
 
-    CommandFailed carries its last lines. When the caller is interrupted the program is asked to end, killed with
-    its whole session after ``grace`` seconds, and this returns when the last of them has let go of the output.
+    CommandFailed carries the last lines. If the caller is interrupted, the program gets SIGTERM. After ``grace``
+    seconds its whole session is killed. The function returns when the last process has closed the output.
     """
     child = process.start(argv, stdout=process.PIPE, stderr=process.STDOUT)
     last: deque[str] = deque(maxlen=_KEPT_LINES)
-    assert child.stdout is not None  # noqa: S101 - asked for a pipe
+    assert child.stdout is not None  # noqa: S101 - stdout is a pipe
     with child.stdout as lines:
         try:
             for line in lines:

@@ -1,7 +1,7 @@
-"""Work in threads made for it, which alone are moved into namespaces, never the main one.
+"""Run work that changes namespace in a thread of its own; the main thread never changes namespace.
 
-A signal's handler may run as soon as setns(2) returns, and whoever is in a node then seems to run there, to be ended
-with it.
+A signal handler may run as soon as setns(2) returns. A main thread in a node would then be ended with the node's
+processes.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _NETWORK: Final = Path("/proc/thread-self/ns/net")
 
 
 def in_thread(work: Callable[[], T]) -> T:
-    """Run ``work`` in a thread of its own, and hand on its result or error; the network that it moved into is left.
+    """Run ``work`` in a new thread, and return its result or raise its error.
 
-    Left before its end is told: the kernel has a thread that was joined keep its namespace for milliseconds more.
-    Signals wait for its end: the caller must not start to undo what the thread is still doing.
+    The thread returns to the caller's network namespace before it ends, because the kernel frees a joined thread's
+    namespace some milliseconds late. Signals are held until then: the caller must not undo work that still runs.
     """
     outcome: list[T] = []
     failure: list[BaseException] = []
@@ -34,7 +34,7 @@ def in_thread(work: Callable[[], T]) -> T:
             outcome.append(work())
         except BaseException as error:  # noqa: BLE001 - it is raised again, in the caller's thread
             failure.append(error)
-        # Whoever did not move may not be allowed to.
+        # A thread that did not move may lack the permission for setns(2).
         if not os.path.samestat(os.fstat(home), _NETWORK.stat()):
             libc.setns(home, libc.CLONE_NEWNET)
 

@@ -1,9 +1,9 @@
-"""The CPU's cycle counter, by which programs such as perftest time, held against the kernel's clock.
+"""The CPU's cycle counter, which programs such as perftest use for timing, compared with the kernel's clock.
 
 It is the TSC of x86 (Intel SDM vol. 3, 17.17) and the virtual count of ARM (ARM DDI 0487, CNTVCT_EL0). The kernel
-knows its frequency and tells user space only where its own clock is the bare counter, in the page of a perf event
-(cap_user_time of perf_event_open(2)): not in a guest of KVM, whose clock is the host's. So it is measured: over the
-time that is to be converted.
+reports its frequency only where its own clock is the bare counter, in the page of a perf event (cap_user_time of
+perf_event_open(2)). A KVM guest uses the host's clock and reports none. The frequency is therefore measured, over the
+interval that is to be converted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _READ: Final = {
     "x86_64": bytes.fromhex("0f31 48c1e220 4809d0 c3"),  # rdtsc; shl rdx, 32; or rax, rdx; ret
     "aarch64": bytes.fromhex("40e03bd5 c0035fd6"),  # mrs x0, cntvct_el0; ret
 }
-"""The one instruction that Python has no name for, as a function without arguments."""
+"""Machine code of a function without arguments that returns the counter, for each processor."""
 _TRIES: Final = 16
 
 
@@ -36,9 +36,9 @@ class TscReading:
 
 
 def read() -> TscReading:
-    """Read both clocks; the closest of some readings, because a busy machine may pause between one and the other.
+    """Read both clocks. Returns the tightest of several readings: a busy machine may pause between the clocks.
 
-    EnvironmentLacks on a processor whose counter is not known here, or where new code must not run.
+    Raises EnvironmentLacks on an unknown processor, or where new code must not run.
     """
     counter = _counter()
     found = []
@@ -51,19 +51,19 @@ def read() -> TscReading:
 
 
 def frequency(first: TscReading, last: TscReading) -> float:
-    """Cycles per second between two readings; not positive when the counter ran backwards."""
+    """Return the cycles per second between two readings; zero or negative if the counter ran backwards."""
     return (last.cycles - first.cycles) / (last.seconds - first.seconds)
 
 
 class _Counter:
-    """The instruction that reads the counter, as something to call."""
+    """A callable that reads the counter by its machine instruction."""
 
     def __init__(self, code: bytes) -> None:
         page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         page.write(code)
-        self._page = (ctypes.c_char * len(page)).from_buffer(page)  # holds the page for as long as it may be called
+        self._page = (ctypes.c_char * len(page)).from_buffer(page)  # keeps the page alive while it is callable
         libc.make_executable(ctypes.addressof(self._page), len(page))
-        # PYFUNCTYPE: no other thread of this process gets between the two clocks.
+        # PYFUNCTYPE keeps the GIL: no other thread of this process runs between the two clocks.
         self._read = ctypes.PYFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(self._page))
 
     def __call__(self) -> int:

@@ -1,4 +1,4 @@
-"""Knobs of the namespace that the calling thread is in: sysctls, offloads, receive steering."""
+"""Settings of the calling thread's namespace: sysctls, offloads, receive steering, queue lengths."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _OFFLOADS_OFF: Final = (0x15, 0x17, 0x1F, 0x22, 0x24, 0x2C)
 _GFEATURES: Final = 0x3A
 _SFEATURES: Final = 0x3B
 _WORDS: Final = 8
-"""Of features, at most: Linux 7 has two."""
+"""Maximum number of feature words: Linux 7 has two."""
 _UNSUPPORTED: Final = 95
 
 
 def has_sysctl(name: str) -> bool:
-    """Whether this kernel knows the sysctl (``net/ipv4/fib_multipath_hash_seed``: Linux 6.11)."""
+    """Return whether this kernel has the sysctl (``net/ipv4/fib_multipath_hash_seed``: Linux 6.11)."""
     return Path("/proc/sys", name).exists()
 
 
 def read_sysctls(names: Iterable[str]) -> dict[str, str]:
-    """What sysctls are set to, by path."""
+    """Return the values of sysctls, by path."""
     return {name: Path("/proc/sys", name).read_text(encoding="ascii").strip() for name in names}
 
 
@@ -46,7 +46,7 @@ def write_sysctls(values: Mapping[str, str | int]) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    """One write(2): a big fabric has thousands of these, and a Python file object costs more than the kernel does."""
+    """Write by one write(2): a large fabric has thousands of these, and a Python file object costs more than that."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(descriptor, text.encode())
@@ -55,7 +55,7 @@ def _write(path: str, text: str) -> None:
 
 
 def disable_offloads(interfaces: Iterable[str]) -> None:
-    """Make every interface carry the frames that a wire would: no segmentation, merging or missing checksums."""
+    """Make interfaces carry frames as on a wire: no segmentation offload, no merging, no missing checksums."""
     with _ethtool() as control:
         for interface in interfaces:
             for command in _OFFLOADS_OFF:
@@ -67,7 +67,7 @@ def disable_offloads(interfaces: Iterable[str]) -> None:
 
 
 def features(interfaces: Iterable[str]) -> dict[str, list[int]]:
-    """What of each interface's features is asked for, words of 32 bits (struct ethtool_gfeatures)."""
+    """Return the requested features of each interface, in words of 32 bits (struct ethtool_gfeatures)."""
     found = {}
     with _ethtool() as control:
         for interface in interfaces:
@@ -78,7 +78,7 @@ def features(interfaces: Iterable[str]) -> dict[str, list[int]]:
 
 
 def set_features(wanted: Mapping[str, Sequence[int]]) -> None:
-    """Ask for the features that ``features`` has told, of those that the interface lets be asked for."""
+    """Request the features that ``features`` returned, as far as the interface allows changing them."""
     with _ethtool() as control:
         for interface, words in wanted.items():
             answer = array.array("I", [_GFEATURES, len(words), *[0] * (4 * len(words))])
@@ -92,51 +92,51 @@ def _ethtool() -> socket.socket:
 
 
 def _ask(control: socket.socket, interface: str, value: array.array[int]) -> None:
-    """SIOCETHTOOL with a command and its data, which the kernel's answer takes the place of."""
+    """Send SIOCETHTOOL with a command and its data; the kernel overwrites ``value`` with its answer."""
     fcntl.ioctl(control, _SIOCETHTOOL, struct.pack("16sP16x", interface.encode(), value.buffer_info()[0]))
 
 
 def own_mounts() -> None:
-    """Give the calling thread, one that was made for this, mounts of its own, so that it may remount /sys."""
+    """Give the calling thread its own mounts, so that it may remount /sys. Call it in a thread created for this."""
     libc.unshare(libc.CLONE_NEWNS)
     try:
         libc.mount("none", "/", flags=libc.MS_REC | libc.MS_SLAVE)
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-        for place in _mount_points():  # of chroot(1), in a folder where nothing is mounted
-            with contextlib.suppress(OSError):  # it is hidden by another one
+        for place in _mount_points():  # in a chroot(1) whose root is no mount point
+            with contextlib.suppress(OSError):  # hidden by another mount
                 libc.mount("none", place, flags=libc.MS_SLAVE)
 
 
 def _mount_points() -> list[str]:
-    """Where something is mounted; spaces and the like are escaped in octal (proc_pid_mountinfo(5))."""
+    """Return all mount points; the kernel escapes spaces and the like in octal (proc_pid_mountinfo(5))."""
     lines = Path("/proc/thread-self/mountinfo").read_bytes().splitlines()
     return [os.fsdecode(line.split()[4].decode("unicode_escape").encode("latin-1")) for line in lines]
 
 
 def steer_receive(cpu_of: Mapping[str, int]) -> None:
-    """Let one CPU alone receive from each interface, so that a veth cannot reorder; needs ``own_mounts``."""
+    """Receive on one CPU per interface, so that a veth cannot reorder packets. Needs ``own_mounts``."""
     set_steering({interface: _cpu_mask(cpu) for interface, cpu in cpu_of.items()})
 
 
 def steering(interfaces: Iterable[str]) -> dict[str, str]:
-    """The CPUs that receive from each interface, as the kernel prints sets; needs ``own_mounts``."""
+    """Return the CPUs that receive from each interface, as masks in the kernel's format. Needs ``own_mounts``."""
     return _read_each(_STEERING, interfaces)
 
 
 def set_steering(masks: Mapping[str, str]) -> None:
-    """Let these CPUs receive from each interface; needs ``own_mounts``."""
+    """Set the CPUs that receive from each interface. Needs ``own_mounts``."""
     _write_each(_STEERING, masks)
 
 
 def queue_lengths(interfaces: Iterable[str]) -> dict[str, int]:
-    """Packets that each interface lets its qdisc hold (txqueuelen of ip-link(8)); needs ``own_mounts``."""
+    """Return each interface's queue length in packets (txqueuelen of ip-link(8)). Needs ``own_mounts``."""
     return {name: int(said) for name, said in _read_each(_QUEUE_LENGTH, interfaces).items()}
 
 
 def set_queue_lengths(wanted: Mapping[str, int]) -> None:
-    """Let the qdisc of each interface hold so many packets; needs ``own_mounts``."""
+    """Set each interface's queue length, in packets. Needs ``own_mounts``."""
     _write_each(_QUEUE_LENGTH, wanted)
 
 
@@ -153,7 +153,7 @@ def _write_each(file: str, values: Mapping[str, str | int]) -> None:
 
 @contextlib.contextmanager
 def _own_sys() -> Iterator[None]:
-    """/sys of the namespace that the thread is in."""
+    """Mount /sys of the calling thread's namespace for the block."""
     libc.mount("sysfs", "/sys", "sysfs")
     try:
         yield
@@ -162,6 +162,6 @@ def _own_sys() -> Iterator[None]:
 
 
 def _cpu_mask(cpu: int) -> str:
-    """A CPU as the kernel prints sets: hexadecimal words of 32 bits, the highest first, parted by commas."""
+    """Return a CPU's mask in the kernel's format: hexadecimal words of 32 bits, highest first, comma-separated."""
     words = ["00000000"] * (cpu // 32)
     return ",".join([f"{1 << (cpu % 32):x}", *words])

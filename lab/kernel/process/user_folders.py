@@ -1,4 +1,4 @@
-"""Where a user's things are kept between runs: what was built, which can be made again, and what is to stay."""
+"""Folders that persist between runs: the cache, which can be rebuilt, and the state, which cannot."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ _ROOTS: Final = Path("/var/cache/rocelab")
 
 
 def user_cache(what: str) -> Path:
-    """``$XDG_CACHE_HOME/rocelab/WHAT``, by default below ``~/.cache``."""
+    """Return ``$XDG_CACHE_HOME/rocelab/WHAT``, by default below ``~/.cache``."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "rocelab" / what
 
 
 def user_state(what: str) -> Path:
-    """``$XDG_STATE_HOME/rocelab/WHAT``, by default below ``~/.local/state``: what cannot be made again."""
+    """Return ``$XDG_STATE_HOME/rocelab/WHAT``, by default below ``~/.local/state``, for what cannot be rebuilt."""
     base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(base) / "rocelab" / what
 
 
 def kernel_cache(what: str) -> Path:
-    """The same for what is loaded into the kernel: root takes that from nowhere where another may write.
+    """Return the cache folder of files that are loaded into the kernel: for root, one that nobody else can write.
 
-    With sudo(8) the home may be a user's: then it is ``/var/cache/rocelab/WHAT``, and nothing of root's comes there.
+    With sudo(8) the home may be a user's. The folder is then ``/var/cache/rocelab/WHAT``, and root writes nothing in
+    the user's home.
     """
     folder = user_cache(what)
     return folder if os.geteuid() != 0 or _is_roots(folder) else _ROOTS / what
 
 
 def _is_roots(folder: Path) -> bool:
-    """Whether only root can put something there; with the sticky bit nobody takes the place of what is root's."""
+    """Return whether root alone can replace files there: root owns all parents, and writable ones are sticky."""
     real = folder.resolve()
     states = [each.stat() for each in (real, *real.parents) if each.exists()]
     return all(state.st_uid == 0 and (not state.st_mode & 0o022 or state.st_mode & stat.S_ISVTX) for state in states)

@@ -1,9 +1,9 @@
-"""The clock on the caller's wall, also inside the VM, whose own clock runs slower in virtual time.
+"""The caller's time of day, also inside the VM, whose own clock runs slower in virtual time.
 
-The guest's clock counts instructions: it falls behind the host's while the guest works, and a guest that continues
-from a checkpoint begins with the time of the checkpoint. The guest's clock is never set, because captures and
-recordings measure with it. Instead the guest keeps pairs of times: what CLOCK_MONOTONIC said when a command began and
-when it ended, and what the caller's clock said at that moment. Between two pairs a time of day is interpolated.
+The guest's clock counts instructions. It falls behind the host's while the guest works, and resumes from a checkpoint
+with the checkpoint's time. The guest's clock is never set, because captures and recordings measure with it. Instead,
+the guest records pairs of times at the begin and end of each command: CLOCK_MONOTONIC and the caller's clock. The
+time of day between two pairs is interpolated.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ PAIRS: Final = Path("/run/rocelab-wall-clock")
 CALLED_AT: Final = "ROCELAB_CALLED_AT"
 """In the environment of a command in the VM: when it was sent, by the caller's clock, in seconds since 1970."""
 LAST_ENDED_AT: Final = "ROCELAB_LAST_ENDED_AT"
-"""The same of the end of the command before it; absent for the first."""
+"""In the environment, too: when the previous command ended, by the caller's clock; absent for the first command."""
 _MOST: Final = 1 << 16
-"""Bytes of that file above which its older half is dropped: some 900 commands."""
+"""Bytes of that file above which its older half is dropped: about 900 commands."""
 _lock = threading.Lock()
 
 
 def note(boot_seconds: float, wall: float) -> None:
-    """Add a pair: CLOCK_MONOTONIC said ``boot_seconds`` when the caller's clock said ``wall``. OSError is ignored."""
+    """Record that CLOCK_MONOTONIC was ``boot_seconds`` when the caller's clock was ``wall``. Ignores OSError."""
     line = f"{boot_seconds:.3f} {wall:.3f}\n"
     with _lock, contextlib.suppress(OSError):
         text = PAIRS.read_text(encoding="ascii") if PAIRS.exists() else ""
@@ -40,7 +40,7 @@ def note(boot_seconds: float, wall: float) -> None:
 
 
 def seconds_at(boot_seconds: float) -> float:
-    """A moment of CLOCK_MONOTONIC by the caller's clock, in seconds since 1970."""
+    """Return a time of CLOCK_MONOTONIC by the caller's clock, in seconds since 1970."""
     pairs = _pairs()
     if not pairs:
         return time.time() - time.monotonic() + boot_seconds
@@ -55,27 +55,27 @@ def seconds_at(boot_seconds: float) -> float:
 
 
 def now() -> float:
-    """What the caller's clock says, in seconds since 1970."""
+    """Return the caller's time, in seconds since 1970."""
     return seconds_at(time.monotonic())
 
 
 def date_at(boot_seconds: float) -> datetime:
-    """A moment of CLOCK_MONOTONIC as a date in the caller's time zone."""
+    """Return a time of CLOCK_MONOTONIC as a date in the caller's time zone."""
     return date_of(seconds_at(boot_seconds))
 
 
 def date_of(seconds: float) -> datetime:
-    """Seconds since 1970 as a date in the caller's time zone."""
+    """Return seconds since 1970 as a date in the caller's time zone."""
     return datetime.fromtimestamp(seconds).astimezone()
 
 
 def stamp() -> str:
-    """The caller's time of now as a part of a file name: 20261127-201500."""
+    """Return the caller's time as a part of a file name: 20261127-201500."""
     return f"{date_of(now()):%Y%m%d-%H%M%S}"
 
 
 def time_zone() -> str:
-    """This machine's time zone as a value of TZ (POSIX.1-2017, section 8.3) that any other machine understands."""
+    """Return this machine's time zone as a value of TZ that any machine understands (POSIX.1-2017, section 8.3)."""
     east = datetime.now().astimezone().utcoffset()
     minutes = round(east.total_seconds() / 60) if east else 0
     hours, rest = divmod(abs(minutes), 60)
@@ -84,7 +84,7 @@ def time_zone() -> str:
 
 
 def _pairs() -> list[tuple[float, float]]:
-    """The pairs in the order of CLOCK_MONOTONIC; none outside the VM."""
+    """Return the recorded pairs in the order of CLOCK_MONOTONIC; none outside the VM."""
     try:
         lines = PAIRS.read_text(encoding="ascii").splitlines()
     except OSError:
