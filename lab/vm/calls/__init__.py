@@ -1,1 +1,1 @@
-"""Calls into the guest: frames on a virtio-serial port, files that go along, the exit code that comes back."""
+"""Calls into the guest: frames on a virtio-serial port, the files of a command, and its exit code."""

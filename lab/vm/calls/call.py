@@ -1,4 +1,4 @@
-"""Run a command in the guest as if it ran here: directory, terminal, signals and exit code go across."""
+"""Run a command in the guest as if it ran here, with the caller's directory, terminal, signals and exit code."""
 
 from __future__ import annotations
 
@@ -33,33 +33,33 @@ if TYPE_CHECKING:
     Sink = Callable[[int, bytes], None]
 
 IN_VM: Final = "ROCELAB_IN_VM"
-"""Set in the guest's environment."""
+"""Set in the environment of commands in the guest."""
 ROOM: Final = "ROCELAB_ROOM"
-"""Bytes for which there is room where the command's results are to go when it has ended."""
+"""Free bytes where the command's results are copied when it has ended."""
 FORWARDED: Final = ("COLORTERM", "FORCE_COLOR", "NO_COLOR", "PYTEST_ADDOPTS")
-"""Besides these, variables of rocelab's own go across, and of a terminal its kind."""
+"""Variables that are forwarded, besides ``ROCELAB_*`` and, with a terminal, ``TERM``."""
 _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BROKEN_PIPE: Final = 128 + signal.SIGPIPE
 
 
 def inside_vm() -> bool:
-    """Whether this process runs in the guest."""
+    """Return whether this process runs in the guest."""
     return bool(os.environ.get(IN_VM))
 
 
 def called_at() -> float:
-    """What the clock of whoever typed the command says, in seconds since 1970."""
+    """Return the time at which the user started the command, by the user's clock, in seconds since 1970."""
     told = os.environ.get(wall_clock.CALLED_AT, "") if inside_vm() else ""
     return float(told) if told else time.time()
 
 
 def room() -> int | None:
-    """Bytes that a result of this command may have, for it to be brought back; None where it stays where it is."""
+    """Return the largest size in bytes of a result that is copied back; None if results are not copied."""
     told = os.environ.get(ROOM, "") if inside_vm() else ""
     return int(told) if told else None
 
 
-def call(  # noqa: PLR0913 - where, what, and how
+def call(  # noqa: PLR0913 - the VM, the command, and its options
     state: StateFolder,
     running: RunningVm,
     command: list[str],
@@ -70,18 +70,19 @@ def call(  # noqa: PLR0913 - where, what, and how
 ) -> int:
     """Run ``command`` in the guest with the caller's streams and return its exit code.
 
-    It runs in the caller's directory, and where the guest does not see that, in a folder that stands for it:
-    ``files`` of the command line are taken along or brought back when it has ended, and ``tell`` is told what else it
-    has written. SIGINT, SIGTERM and SIGHUP reach it. A second lasts a second for an ``attended`` command, even in
-    virtual time. OperationFailed when the VM is lost meanwhile, UsageError as of
-    ``Handover.name``.
+    It runs in the caller's directory. If the guest does not see that, it runs in a folder of its own: ``files`` of
+    the command line are copied there, and results are copied back at the end. ``tell`` reports other files that the
+    command wrote. SIGINT, SIGTERM and SIGHUP are forwarded. For an ``attended`` command a second lasts a real second,
+    even in virtual time.
+
+    Raises OperationFailed if the VM is lost meanwhile, and UsageError as ``Handover.name`` does.
     """
     with prepared(running, command, files, tell) as handover:
         return _run(state, running, handover, attended=attended)
 
 
 def ask(state: StateFolder, running: RunningVm, command: list[str]) -> tuple[int, bytes]:
-    """Run a command in the guest without a terminal; its exit code and output. Errors as of ``call``."""
+    """Run a command in the guest without a terminal. Return its exit code and output. Raises as ``call`` does."""
     said = bytearray()
 
     def keep(descriptor: int, data: bytes) -> None:
@@ -93,14 +94,14 @@ def ask(state: StateFolder, running: RunningVm, command: list[str]) -> tuple[int
 
 
 def on_terminal() -> bool:
-    """Whether this process reads from and writes to a terminal, so that a command in the guest gets one, too."""
+    """Return whether this process has a terminal as input and output, so that a guest command gets one, too."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _run(
     state: StateFolder, running: RunningVm, handover: Handover, sink: Sink | None = None, *, attended: bool = False
 ) -> int:
-    """Run it with the caller's streams, or without input and its output going to ``sink``."""
+    """Run the command with the caller's streams, or with no input and its output passed to ``sink``."""
     terminal = sink is None and on_terminal()
     settings = {ROOM: "" if handover.room is None else str(handover.room), ATTENDED: str(int(attended))}
     request = GuestRequest(
@@ -126,7 +127,7 @@ def _run(
 
 
 def _times(state: StateFolder) -> dict[str, str]:
-    """The caller's time of now and of the end of the last command in this VM, and its time zone."""
+    """Return the caller's time zone, the time now, and the time at which the last command in this VM ended."""
     times = {wall_clock.CALLED_AT: f"{time.time():.3f}", "TZ": wall_clock.time_zone()}
     with contextlib.suppress(OSError):
         times[wall_clock.LAST_ENDED_AT] = state.call_ended.read_text(encoding="ascii")
@@ -134,13 +135,13 @@ def _times(state: StateFolder) -> dict[str, str]:
 
 
 def forwarded(environment: Mapping[str, str], *, terminal: bool) -> dict[str, str]:
-    """The variables that go across."""
+    """Return the variables of ``environment`` that are forwarded."""
     names = {*FORWARDED, "TERM"} if terminal else set(FORWARDED)
     return {name: value for name, value in environment.items() if name in names or name.startswith("ROCELAB_")}
 
 
 class _Relay:
-    """Passes streams and signals until the exit code comes."""
+    """Passes streams and signals on until the exit code arrives."""
 
     def __init__(self, channel: GuestChannel, signals: int, sink: Sink | None) -> None:
         self._channel = channel
@@ -152,7 +153,7 @@ class _Relay:
             channel.send(CallFrameKind.INPUT_END)
 
     def run(self) -> int:
-        """Return the command's exit code; that of SIGPIPE when nobody reads what it writes. Raises Lost."""
+        """Return the command's exit code, or that of SIGPIPE if its output has no reader. Raises Lost."""
         while True:
             for descriptor in self._ready():
                 if descriptor == self._signals:
@@ -173,7 +174,7 @@ class _Relay:
         return [descriptor for descriptor, _ in poll.poll()]
 
     def _take(self, frame: CallFrame) -> int | None:
-        """Do what a frame says; return the exit code when it is that."""
+        """Process a frame; return the exit code if the frame contains it."""
         if frame.kind is CallFrameKind.EXIT:
             return int(frame.payload)
         if frame.kind is CallFrameKind.TAKEN:
@@ -186,7 +187,7 @@ class _Relay:
         return None
 
     def _pass_input(self) -> None:
-        # In a terminal's background a read would stop this process.
+        # A read in a terminal's background would stop this process.
         mine = not os.isatty(0) or os.tcgetpgrp(0) == os.getpgrp()
         data = os.read(0, CHUNK) if mine else b""
         if data:

@@ -1,7 +1,7 @@
-"""The folder of a call: what it takes along, and what the guest leaves, of which what was named comes back.
+"""The folder of a call: copies of the files that it reads, and results, of which named ones are copied back.
 
-All of it is the guest's: its root may write there whatever it likes, beside what it was asked for. So a file of this
-machine is only written to where the user has named it, or, below a folder that he has named, where there was none.
+The guest's root may write anything there, also files that were not requested. A file of the host is therefore written
+only if the user named it, or if it is new and below a folder that the user named.
 """
 
 from __future__ import annotations
@@ -25,36 +25,37 @@ _Stamp = tuple[int, int, int]
 _WRITTEN: Final = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _ENTERED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _IN_THE_WAY: Final = {errno.EEXIST, errno.ELOOP, errno.ENOTDIR}
-"""What there is already, a link or a file that stands where a folder would have to: of these nothing is touched."""
+"""Errors for an existing file, a link, or a file in place of a folder: these are left alone."""
 
 
 class CallFolder:
-    """Below ``path``, files have the paths that they have on the host."""
+    """A folder in which files have the same paths below ``path`` as on the host."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._taken: dict[Path, _Stamp] = {}
         self._named: dict[Path, Path] = {}
-        """What is to be written, and where that is when it is a link."""
+        """Paths to be written, with the path that each resolves to."""
 
     def there(self, path: Path) -> Path:
-        """What stands for an absolute path of the host."""
+        """Return the counterpart in this folder of an absolute path on the host."""
         return self.path / path.relative_to("/")
 
     def take(self, path: Path) -> None:
-        """Take a file along, which the guest reads."""
+        """Copy a file that the guest reads into this folder."""
         copy = self.there(path)
         shutil.copyfile(path, copy)
         self._taken[copy] = _stamp(copy.stat())
 
     def expect(self, path: Path) -> None:
-        """The user has named ``path``, without ``..``, as a file or folder that the guest writes."""
+        """Register ``path``, which contains no ``..``, as a file or folder that the user lets the guest write."""
         self._named[path] = path.resolve()
 
     def bring_back(self) -> list[Path]:
-        """Copy to the host what was named; return what stays behind, by the paths that it would have here.
+        """Copy the named results to the host. Return the host paths of files that are not copied.
 
-        What the guest has made a link or a device stays, too. OperationFailed when a file cannot be written.
+        Files that the guest made a link or a device are not copied, either. Raises OperationFailed if a file cannot
+        be written.
         """
         left = []
         for where, _, names, handle in os.fwalk(self.path):
@@ -69,7 +70,7 @@ class CallFolder:
         return sorted(left)
 
     def _bring(self, source: BinaryIO, path: Path) -> bool:
-        """Copy a file to ``path`` where that was named; False when it was not, or something is in its way."""
+        """Copy a file to ``path``. Return False if the path was not named, or something else is in its place."""
         try:
             target = self._open(path)
             if target is None:
@@ -84,7 +85,7 @@ class CallFolder:
         return True
 
     def _open(self, path: Path) -> int | None:
-        """A descriptor to write to ``path``; None when nothing that was named allows that."""
+        """Return a descriptor for writing ``path``; None if no named file or folder permits that."""
         if real := self._named.get(path):
             return os.open(real, _WRITTEN | os.O_TRUNC, 0o666)
         for named, real in self._named.items():
@@ -96,12 +97,12 @@ class CallFolder:
 
 
 def _is_of_ring(path: Path, named: Path) -> bool:
-    """Whether it is one of the files that ``rocelab capture --ring`` makes of a name."""
+    """Return whether ``path`` is a file that ``rocelab capture --ring`` creates for the name ``named``."""
     return bool(re.fullmatch(rf"{re.escape(named.stem)}_[0-9]{{5,}}{re.escape(named.suffix)}", path.name))
 
 
 def _open_new(folder: Path, parts: tuple[str, ...]) -> int | None:
-    """A descriptor of a new file below ``folder``; None for a hidden one. OSError where a link is on the way."""
+    """Return a descriptor of a new file below ``folder``; None for a hidden one. OSError for a link on the path."""
     if any(part.startswith(".") for part in parts):
         return None
     folder.mkdir(exist_ok=True)
@@ -118,7 +119,7 @@ def _open_new(folder: Path, parts: tuple[str, ...]) -> int | None:
 
 @contextlib.contextmanager
 def _regular(handle: int, name: str) -> Iterator[BinaryIO | None]:
-    """A regular file of a folder, open; None when it is something else: the guest may have made it a link."""
+    """Yield a regular file of a folder, opened; None for anything else, which the guest may have made a link."""
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=handle)
     except OSError:

@@ -1,4 +1,4 @@
-"""The caller's terminal, while another one in the guest is to be seen on it."""
+"""The caller's terminal while it shows a terminal in the guest."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 def size() -> tuple[int, int]:
-    """Its rows and columns."""
+    """Return the terminal's rows and columns."""
     columns, rows = os.get_terminal_size(sys.stdout.fileno())
     return rows, columns
 
 
 @contextlib.contextmanager
 def raw() -> Iterator[None]:
-    """Every key goes through as it is, Ctrl-C too; afterwards all is as before."""
+    """Pass every key on unchanged, including Ctrl-C; restore the terminal afterwards."""
     before = termios.tcgetattr(0)
     try:
-        tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead stays
+        tty.setraw(0, termios.TCSADRAIN)  # keeps input that was typed ahead
         yield
     finally:
         termios.tcsetattr(0, termios.TCSADRAIN, before)

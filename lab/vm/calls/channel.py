@@ -1,4 +1,4 @@
-"""The host's end of a call: one of the guest's virtio-serial ports, taken for as long as the call lasts."""
+"""The host's end of a call: one of the guest's virtio-serial ports, reserved for the duration of the call."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from lab.vm.host.vm_state import StateFolder
 
 ANSWER: Final = 60.0
-"""Seconds until a guest that does not answer is given up."""
+"""Seconds after which a guest that does not answer is given up."""
 _FIRST_TRY: Final = 5.0
 _PAUSE: Final = 0.05
-"""Seconds in which the guest may notice that a caller is gone."""
+"""Seconds between two attempts, in which the guest notices that the previous connection is closed."""
 _PIECE: Final = 1 << 16
 
 
 class Lost(Exception):
-    """The guest, or the way to it, is gone."""
+    """The guest, or the connection to it, is gone."""
 
 
 class GuestChannel:
-    """A connection to a guest's port on which a session has begun."""
+    """A connection to a guest's port, with one session."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -39,18 +39,18 @@ class GuestChannel:
         self._tag = int.from_bytes(os.urandom(4), "big")
 
     def fileno(self) -> int:
-        """Its descriptor, readable when frames have come."""
+        """Return its descriptor, which is readable when frames have arrived."""
         return self._connection.fileno()
 
     def send(self, kind: CallFrameKind, payload: bytes = b"") -> None:
-        """Send a frame of this session; Lost when nobody takes it."""
+        """Send a frame of this session. Raises Lost if the connection is gone."""
         try:
             self._connection.sendall(CallFrame(self._tag, kind, payload).encode())
         except OSError as error:
             raise Lost from error
 
     def receive(self) -> list[CallFrame]:
-        """Frames of this session that have come; waits for some. Lost at the end, or when they are no frames."""
+        """Wait for data and return this session's frames in it. Raises Lost at the end, or for invalid frames."""
         try:
             data = self._connection.recv(_PIECE)
             frames = list(self._decoder.feed(data))
@@ -61,7 +61,7 @@ class GuestChannel:
         return [frame for frame in frames if frame.tag == self._tag]
 
     def begin(self, request: GuestRequest, patience: float) -> bool:
-        """Ask for the session; whether the guest accepted it within ``patience`` seconds."""
+        """Request the session. Return whether the guest accepted it within ``patience`` seconds."""
         self.send(CallFrameKind.START, request.to_json())
         deadline = time.monotonic() + patience
         while (left := deadline - time.monotonic()) > 0:
@@ -78,9 +78,9 @@ class GuestChannel:
 
 @contextlib.contextmanager
 def opened(state: StateFolder, request: GuestRequest) -> Iterator[GuestChannel]:
-    """A channel on a free port of the running guest, on which ``request`` has begun.
+    """Yield a channel on a free port of the running guest, on which ``request`` has begun.
 
-    Raises OperationFailed when all ports are taken or the guest does not answer.
+    Raises OperationFailed if all ports are in use or the guest does not answer.
     """
     with contextlib.ExitStack() as held:
         port = next((port for port in range(PORTS) if _take(state, port, held)), None)
@@ -91,7 +91,7 @@ def opened(state: StateFolder, request: GuestRequest) -> Iterator[GuestChannel]:
 
 @contextlib.contextmanager
 def opened_at(state: StateFolder, port: int, request: GuestRequest) -> Iterator[GuestChannel]:
-    """The same on a port that the caller has taken."""
+    """Yield a channel as ``opened`` does, on a port that the caller has reserved."""
     deadline, patience = time.monotonic() + ANSWER, _FIRST_TRY
     while time.monotonic() < deadline:
         with _connected(state, port) as connection:
@@ -99,7 +99,7 @@ def opened_at(state: StateFolder, port: int, request: GuestRequest) -> Iterator[
             if channel.begin(request, patience):
                 yield channel
                 return
-        # What a killed caller left half-sent makes no frame: the guest starts anew when it sees nobody there.
+        # A killed caller may have sent half a frame. The guest discards it when it sees the connection closed.
         time.sleep(_PAUSE)
         patience *= 2
     raise OperationFailed(f"the VM does not answer within {ANSWER:g} s", "rocelab vm down, then up again")
@@ -107,7 +107,7 @@ def opened_at(state: StateFolder, port: int, request: GuestRequest) -> Iterator[
 
 @contextlib.contextmanager
 def alone(state: StateFolder) -> Iterator[int]:
-    """All ports are the caller's, and this is the number of one; OperationFailed when a command runs in the VM."""
+    """Reserve all ports and yield the number of one. Raises OperationFailed if a command runs in the VM."""
     with contextlib.ExitStack() as held:
         if not all(_take(state, port, held) for port in range(PORTS)):
             raise OperationFailed("a command runs in the VM", "wait until it has ended")
@@ -115,7 +115,7 @@ def alone(state: StateFolder) -> Iterator[int]:
 
 
 def _take(state: StateFolder, port: int, held: contextlib.ExitStack) -> bool:
-    """Whether no other caller has the port; it is free again when ``held`` or this process ends."""
+    """Reserve a port; return whether that succeeded. It is free again when ``held`` or this process ends."""
     return held.enter_context(locks.held_if_free(state.port(port).with_suffix(".lock"), make=True))
 
 

@@ -1,7 +1,7 @@
-"""What a call says to the guest and the guest to the call: frames on one virtio-serial port, a session at a time.
+"""The protocol of calls: frames in both directions on one virtio-serial port, one session at a time.
 
-A frame is a tag, a kind and a length, then so many octets. The tag is the session's: what is left over from a call
-that was killed has another one, and is passed over.
+A frame is a tag, a kind and a length, then that number of bytes. The tag identifies the session: frames left over
+from a killed call have another tag, and are ignored.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PORTS: Final = 16
-"""Virtio-serial ports of a guest: calls at one time."""
+"""Virtio-serial ports of a guest: the number of simultaneous calls."""
 PORT_NAME: Final = "rocelab.call."
-"""What their names begin with."""
+"""Prefix of the ports' names."""
 _HEADER: Final = struct.Struct("!IBI")
 _LONGEST: Final = 1 << 22
 CHUNK: Final = 1 << 15
-"""Octets of a stream in one frame, at most."""
+"""Maximum bytes of a stream in one frame."""
 WINDOW: Final = 1 << 17
-"""Octets of standard input that may be under way before the command has taken some of them."""
+"""Bytes of standard input that may be in flight before the command has read some of them."""
 
 
 class CallFrameKind(IntEnum):
-    """What a frame is."""
+    """The kinds of frames: below 16 from the caller, from 16 on from the guest."""
 
     START = 1
-    """JSON of ``Request``."""
+    """Payload: JSON of ``GuestRequest``."""
     GO = 2
-    """The caller has seen ACCEPTED: the command may start. A caller that gave up waiting has started nothing."""
+    """The caller has received ACCEPTED: the command may start. A caller that timed out before has started nothing."""
     INPUT = 3
     INPUT_END = 4
     SIGNAL = 5
-    """The number of a signal, in decimal."""
+    """Payload: the number of a signal, in decimal."""
     RESIZE = 6
-    """Rows and columns of the caller's terminal, in decimal."""
+    """Payload: rows and columns of the caller's terminal, in decimal."""
     ACCEPTED = 16
     """The guest has begun the session, and waits for GO."""
     OUTPUT = 17
     ERRORS = 18
     TAKEN = 19
-    """How many octets of input the command has taken, in decimal."""
+    """Payload: the number of input bytes that the command has read, in decimal."""
     EXIT = 20
-    """The command's exit code, in decimal: 128 and the signal's number when one ended it."""
+    """Payload: the command's exit code, in decimal; 128 plus the number of a signal that ended it."""
 
 
 @dataclass(frozen=True)
@@ -58,18 +58,18 @@ class CallFrame:
     payload: bytes = b""
 
     def encode(self) -> bytes:
-        """As it goes over the port."""
+        """Return the frame's bytes on the port."""
         return _HEADER.pack(self.tag, self.kind, len(self.payload)) + self.payload
 
 
 class Decoder:
-    """Octets in, whole frames out."""
+    """Splits received bytes into whole frames."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[CallFrame]:
-        """Frames that are complete with ``data``; ValueError when the octets are none."""
+        """Yield the frames that ``data`` completes. Raises ValueError for bytes that are no frames."""
         self._buffer += data
         while len(self._buffer) >= _HEADER.size:
             tag, kind, length = _HEADER.unpack_from(self._buffer)
@@ -83,5 +83,5 @@ class Decoder:
             yield CallFrame(tag, CallFrameKind(kind), payload)
 
     def reset(self) -> None:
-        """Forget half a frame: whoever sent it is gone."""
+        """Discard a partial frame: its sender is gone."""
         self._buffer.clear()

@@ -1,4 +1,4 @@
-"""A command in the guest for the host's own purposes: nobody watches it, and what it prints is kept."""
+"""Run a command in the guest for the host's own purposes, without a user; its output is returned."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 _LONGEST: Final = 300.0
-"""Seconds that an errand may take: the VM's lock is held meanwhile, and who waits for it cannot tell why."""
+"""Default time limit in seconds: the VM's lock is held meanwhile, and commands that wait for it cannot say why."""
 
 
 def run(state: StateFolder, port: int, *command: str, timeout: float = _LONGEST) -> str:
-    """Run ``command`` in the guest's /, on a port that the caller has, and return what it printed.
+    """Run ``command`` in the guest's /, on a port that the caller has reserved, and return its output.
 
-    OperationFailed when it ends with an error, or not within ``timeout`` seconds; it is ended then.
+    Raises OperationFailed if it fails, or if it runs longer than ``timeout`` seconds and is ended.
     """
     request = GuestRequest(argv=command, directory="/", environment={}, terminal=None, code=of_code())
     printed = b""

@@ -1,7 +1,7 @@
-"""What a call takes along and brings back: files in folders that the guest does not see.
+"""The files that a call copies to the guest and back: those in folders that the guest does not see.
 
-Each call has a folder of its own in the cache that the host shares with the guest. Below it, files have the paths
-that they have on the host: relative names stay as they were typed. What the command line names as written comes back.
+Each call has its own folder in the cache that host and guest share. Files have the same paths below it as on the
+host, so that relative names stay as typed. Files that the command line names as results are copied back.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     Tell = Callable[[str], None]
 
 GUEST_CACHE: Final = Path("/root/.cache/rocelab")
-"""Where the guest has what is ``Running.guest_cache`` on the host (scripts/guest/.../shares)."""
+"""The guest's path of ``RunningVm.guest_cache`` (scripts/guest/.../shares)."""
 _LEAST: Final = 4096
-"""Bytes for which there must be room where a result is to come: a block of most file systems."""
+"""Bytes that must be free for a result: one block of most file systems."""
 _TOLD: Final = 3
-"""Names of what is left behind that are told."""
+"""Number of names in the report of files that are not copied."""
 
 
 def to_stay(folder: Path) -> Path:
-    """A folder for what stays when the call has ended, absolute; UsageError for one that the host would not see.
+    """Return the absolute path of a folder for results that stay. UsageError if the host would not see it.
 
-    Nor is it for one that is read-only, before anything is played that could not be kept.
+    A read-only folder is a UsageError, too, before anything is recorded that could not be kept.
     """
-    absolute = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay what they are
+    absolute = Path(os.path.abspath(folder))  # noqa: PTH100 - keeps links
     where = "the folder that the VM was started in" if is_installed() else "the checkout"
     remedy = f"record in recordings/ of {where}, or share another: rocelab vm down, then rocelab vm up --share DIR"
     if absolute.is_relative_to(GUEST_CACHE):
@@ -58,25 +58,25 @@ class NamedFile:
     """A word of a command line that names a file."""
 
     text: str
-    """As it was typed."""
+    """The name as typed."""
     written: bool = False
-    """The command writes it; otherwise it reads what is there."""
+    """Whether the command writes the file; otherwise it reads it."""
     places: tuple[int, ...] | None = None
-    """Which words it is, or the ends of which (``-oFILE``, ``--output=FILE``): none where it is a default. None where
-    nobody knows the command's options: every word that is the file is it then."""
+    """Indexes of the words that are or end with the name (``-oFILE``, ``--output=FILE``); empty for a default value.
+    None if the command's options are unknown: then every word that equals the name counts."""
     option: str = ""
-    """The option that names it, where it is the default of one."""
+    """The option, if the file is an option's default value."""
 
 
 def _value_of(word: str) -> str:
-    """A word, or the value in it when it has its option before that."""
+    """Return a word, or the option value in it."""
     if word.startswith("--"):
         return word.partition("=")[2]
     return word[2:] if word.startswith("-") else word
 
 
 class Handover:
-    """A command line as the guest is to run it, and where: see ``prepared``."""
+    """A command line for the guest, and its directory there: see ``prepared``."""
 
     def __init__(self, running: RunningVm, folder: CallFolder, command: Sequence[str]) -> None:
         self.words = list(command)
@@ -84,20 +84,20 @@ class Handover:
         self._folder = folder
         self._here = Path.cwd()
         self.room: int | None = None
-        """Bytes for which there is room where results are to be brought back; None when there are none."""
+        """Free bytes where results are copied back; None without results."""
         self._away = not is_shared(running, self._here)
         if self._away:
             folder.there(self._here).mkdir(parents=True)
 
     @property
     def directory(self) -> str:
-        """The guest's folder for the command: the caller's own, or what stands for it."""
+        """The guest's folder for the command: the caller's own, or its counterpart in the call's folder."""
         return self._in_guest(self._here) if self._away else str(self._here)
 
     def name(self, file: NamedFile) -> None:
-        """Put what the guest calls a file into the command; a file that it reads is taken along.
+        """Replace a file's name in the command by the guest's name for it. A file that the command reads is copied.
 
-        Raises UsageError when the command is to write to a folder that is not there, is read-only or full.
+        Raises UsageError if the command writes to a folder that is missing, read-only or full.
         """
         new = self._word(file)
         for place in self._places(file):
@@ -115,9 +115,9 @@ class Handover:
         path = Path(os.path.normpath(self._here / file.text))
         real = path.resolve()
         if (is_writable if file.written else is_shared)(self._running, real):
-            # The guest cannot read a link of the host's (lab/vm/host/isolation.py).
+            # The guest cannot follow links of the host (lab/vm/host/isolation.py).
             return str(real) if self._away or Path(file.text).is_absolute() or real != path else file.text
-        # A device or a pipe the guest has itself, and a folder that it reads it does not see.
+        # The guest has its own devices and pipes. It does not see a folder that it would read.
         if path.exists() and not (path.is_file() or (path.is_dir() and file.written)):
             return file.text
         if not path.parent.is_dir():
@@ -140,7 +140,7 @@ class Handover:
             self._folder.take(path)
 
     def bring_back(self, tell: Tell) -> None:
-        """Copy what was named to where it belongs, and tell what was not; OperationFailed when that cannot be."""
+        """Copy the named results back, and report other files to ``tell``. Raises OperationFailed if that fails."""
         if left := self._folder.bring_back():
             told = ", ".join(_plain(os.path.relpath(path, self._here)) for path in left[:_TOLD])
             more = f" and {len(left) - _TOLD} more" if len(left) > _TOLD else ""
@@ -151,7 +151,7 @@ class Handover:
 
 
 def _require_writable(path: Path) -> None:
-    """UsageError where no result could be written: before the command runs, not after it has reported success."""
+    """Raise UsageError if a result could not be written: before the command runs, not after it reported success."""
     if path.is_file():
         found = next((number for number, bad in (
             (errno.EROFS, os.statvfs(path).f_flag & os.ST_RDONLY),
@@ -166,13 +166,13 @@ def _require_writable(path: Path) -> None:
 
 
 def _room_for(path: Path) -> int:
-    """Bytes that a file may have there, or those of a folder together."""
+    """Return the bytes that a file may have there, or all files of a folder together."""
     there = os.statvfs(path if path.exists() else path.parent)
     return there.f_bavail * there.f_frsize + (path.stat().st_size if path.is_file() else 0)
 
 
 def _lack_of(folder: Path) -> str:
-    """Why no file with something in it can be made in a folder; "" when one was, which has no name and is gone."""
+    """Return why a file with content cannot be created in a folder, or "". Tries with an unnamed temporary file."""
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as tried:
             tried.write(bytes(_LEAST))
@@ -185,10 +185,10 @@ def _lack_of(folder: Path) -> str:
 def prepared(
     running: RunningVm, command: Sequence[str], files: Sequence[NamedFile], tell: Tell
 ) -> Iterator[Handover]:
-    """A handover for ``command``, in which ``files`` have the guest's names; at the end its results are brought back.
+    """Yield a handover for ``command`` with the guest's names of ``files``, and copy its results back at the end.
 
-    What else the guest writes, or makes a link or a device, stays behind, which ``tell`` is told. Nothing is left of
-    the folder.
+    Other files that the guest wrote, and links and devices, are not copied, but reported to ``tell``. The call's
+    folder is removed.
     """
     with _folder(running) as folder:
         handover = Handover(running, CallFolder(folder), command)
@@ -203,7 +203,7 @@ def prepared(
 
 @contextlib.contextmanager
 def _folder(running: RunningVm) -> Iterator[Path]:
-    """A folder of this call's own that the guest sees; those of callers that were killed are taken away."""
+    """Yield a new folder for this call that the guest sees. Removes the folders of callers that were killed."""
     every = running.guest_cache / "calls"
     every.mkdir(mode=0o755, parents=True, exist_ok=True)
     with contextlib.ExitStack() as held:
@@ -226,5 +226,5 @@ def _remove_if_left(folder: Path) -> None:
 
 
 def _plain(name: str) -> str:
-    """A name that the guest has given, for a terminal to print."""
+    """Return a name that came from the guest, safe to print on a terminal."""
     return name if name.isprintable() else repr(name)

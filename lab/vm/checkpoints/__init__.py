@@ -1,1 +1,1 @@
-"""Checkpoints: saved states of a guest that later VMs continue from."""
+"""Checkpoints: saved states of a guest from which later VMs resume."""

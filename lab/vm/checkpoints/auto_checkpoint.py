@@ -1,6 +1,6 @@
-"""Checkpoints that nobody asked for: of the booted guest, and of one in which `up` built a fabric, and no more.
+"""Automatic checkpoints: of the booted guest, and of a guest in which only `up` has run and built a fabric.
 
-Only in virtual time, whose guests do not notice that they stood still. ``ROCELAB_CHECKPOINTS=0`` switches them off.
+They exist only in virtual time, in which a guest does not notice the pause. ``ROCELAB_CHECKPOINTS=0`` disables them.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     Progress = Callable[[str], None]
 
 RESTORED: Final = "--restored"
-"""Tells `up` in the guest that the fabric is there."""
+"""Option of `up` in the guest: the fabric already exists."""
 _BOOTED: Final = "booted"
 _DECLARES: Final = b"faults"
-"""Of a topology that may declare some: they run by the clock, from when `up` has built it."""
+"""Text of a topology that may declare faults. These run by the clock from the moment `up` has built the fabric."""
 
 
 @dataclass(frozen=True)
 class Touch:
-    """A command that runs in a VM."""
+    """A command that runs in a VM, and its effect on automatic checkpoints."""
 
     work: str
     token: str
-    """Stands in ``StateFolder.untouched`` until another command runs too; "" when the VM is not to be kept after."""
+    """Content of ``StateFolder.untouched`` until another command runs, too; "" if the VM is not saved afterwards."""
     done: bool
-    """The VM continued from a checkpoint in which the work is done."""
+    """Whether the VM resumed from a checkpoint that already contains the work."""
 
 
 def work_of(command: Sequence[str], environment: Mapping[str, str]) -> str:
-    """What ``command``, a `rocelab up`, does to a guest that has just booted: a hash of its words and files.
+    """Return an id of the work of ``command``, a `rocelab up`, on a booted guest: a hash of its words and files.
 
-    "" when no checkpoint can replace it, because its topology may declare faults.
+    Returns "" if no checkpoint can replace it, because its topology may declare faults.
     """
     words = [word for word in command if word != "--json"]
     digest = hashlib.sha256(repr(words).encode())
@@ -66,14 +66,14 @@ def work_of(command: Sequence[str], environment: Mapping[str, str]) -> str:
 
 
 def further(guest: Guest, work: str, state: StateFolder) -> Checkpoint | None:
-    """A checkpoint that has done ``work``, for a running VM that has booted and done nothing."""
+    """Return a checkpoint that contains ``work``, for a running VM that has only booted; None if there is none."""
     if not work or not _wanted(guest) or _read(state) != _name(guest, _BOOTED):
         return None
     return checkpoint.find(_name(guest, work))
 
 
 def resumed(guest: Guest, work: str, state: StateFolder, progress: Progress) -> RunningVm | None:
-    """A VM from the checkpoint that has done ``work``, or has booted; None when there is none that does it."""
+    """Resume from the checkpoint that contains ``work``, or else from a booted one. Return None without either."""
     if not _wanted(guest):
         return None
     for name in [_name(guest, work), _name(guest, _BOOTED)] if work else [_name(guest, _BOOTED)]:
@@ -81,7 +81,7 @@ def resumed(guest: Guest, work: str, state: StateFolder, progress: Progress) -> 
             try:
                 running = resume(guest, found, state, progress)
             except OperationFailed as error:
-                if isinstance(error.__cause__, OSError):  # it is not to blame: the disk is full, or it was pruned
+                if isinstance(error.__cause__, OSError):  # not the checkpoint's fault: a full disk, or it was pruned
                     progress(f"checkpoint {name} is not used: {error}")
                 else:
                     progress(f"checkpoint {name} is removed: {error}")
@@ -93,19 +93,19 @@ def resumed(guest: Guest, work: str, state: StateFolder, progress: Progress) -> 
 
 
 def keep_booted(guest: Guest, state: StateFolder, progress: Progress) -> None:
-    """Keep the guest that has just booted, when its resident rocelab has loaded too."""
+    """Save the guest that has just booted, once its resident rocelab has loaded, too."""
     if not _wanted(guest) or not checkpoint.has_room():
         return
     with alone(state) as port:
         guest_command.run(state, port, "rocelab", "--version")
     name = _name(guest, _BOOTED)
-    # There may be one of another VM that has booted meanwhile.
+    # Another VM may have booted meanwhile and saved the same checkpoint.
     if checkpoint.find(name) or _save(guest, name, "booted", state, progress):
         state.untouched.write_text(name, encoding="ascii")
 
 
 def touch(guest: Guest, work: str, state: StateFolder) -> Touch:
-    """A command that does ``work`` is about to run: the VM is no longer what it was."""
+    """Record that a command with ``work`` is about to change the VM."""
     was = _read(state)
     if not work or was != _name(guest, _BOOTED):
         state.untouched.unlink(missing_ok=True)
@@ -116,7 +116,7 @@ def touch(guest: Guest, work: str, state: StateFolder) -> Touch:
 
 
 def keep(guest: Guest, touch: Touch, state: StateFolder, progress: Progress) -> None:
-    """Keep the guest that has done the work since ``touch``, and nothing else."""
+    """Save the guest if it has done only the work since ``touch``."""
     name = _name(guest, touch.work)
     if touch.token and _read(state) == touch.token and checkpoint.has_room() and not checkpoint.find(name):
         _save(guest, name, "a fabric that `up` has built", state, progress)

@@ -1,6 +1,6 @@
-"""Checkpoints: states of a guest on the disk, from which any number of VMs continue. Where they are, and which fit.
+"""Checkpoints: states of a guest on the disk, from which any number of VMs resume. Their storage, and which VMs fit.
 
-A state fits a VM that is in everything the same: image, QEMU, devices, memory, shared folders, and rocelab's code.
+A state fits a VM that is the same in everything: image, QEMU, devices, memory, shared folders, and rocelab's code.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 SETTING: Final = "ROCELAB_CHECKPOINTS"
 OFF: Final = "0"
 AUTOMATIC: Final = 4
-"""Checkpoints that are made without being asked for and kept, the last used ones."""
+"""Number of automatic checkpoints to keep: the most recently used ones."""
 SPARE: Final = 4 * 10**9
-"""Octets of free disk below which none is made without being asked for."""
+"""Bytes of free disk space below which no automatic checkpoint is made."""
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _SAVING: Final = ".saving-"
 _NOWHERE: Final = Path("-")
@@ -41,12 +41,12 @@ _NOWHERE: Final = Path("-")
 
 @dataclass(frozen=True)
 class CheckpointInfo:
-    """What is known of a checkpoint."""
+    """The description of a checkpoint."""
 
     what: str
-    """In words: what the guest had done."""
+    """What the guest had done, in words."""
     fits: str
-    """Identity of the guests that can continue from it."""
+    """Identity of the guests that can resume from it."""
     image: str
     saved: float
     """Seconds since the epoch."""
@@ -61,7 +61,7 @@ class Checkpoint:
 
     @property
     def name(self) -> str:
-        """What it is asked for by."""
+        """The name by which commands refer to it."""
         return self.folder.name
 
     @property
@@ -71,7 +71,7 @@ class Checkpoint:
 
     @property
     def disk(self) -> Path:
-        """What the guest has written to its disk, over the image."""
+        """The guest's changes to its disk, relative to the image."""
         return self.folder / "disk.qcow2"
 
     @property
@@ -79,7 +79,7 @@ class Checkpoint:
         return self.folder / "about.json"
 
     def about(self) -> CheckpointInfo:
-        """What is known of it; OperationFailed when that cannot be read."""
+        """Return its description. Raises OperationFailed if that cannot be read."""
         try:
             data: dict[str, Any] = json.loads(self._about.read_text(encoding="utf-8"))
             return CheckpointInfo(**data)
@@ -92,29 +92,29 @@ class Checkpoint:
 
     @property
     def size(self) -> int:
-        """Octets that it takes on the disk."""
+        """Bytes that it occupies on the disk."""
         return sum(file.stat().st_blocks * 512 for file in self.folder.iterdir())
 
     @property
     def used(self) -> float:
-        """When it was made or last continued from, in seconds since the epoch; 0 when it is damaged."""
+        """The time of its creation or last use, in seconds since the epoch; 0 if it is damaged."""
         with contextlib.suppress(FileNotFoundError):
             return self._about.stat().st_mtime
         return 0.0
 
     def note_use(self) -> None:
-        """It is being continued from now."""
+        """Record that a VM resumes from it now."""
         self._about.touch()
 
     def require_fit(self, guest: Guest) -> None:
-        """UsageError when ``guest`` cannot continue from it."""
+        """Raise UsageError if ``guest`` cannot resume from it."""
         if self.about().fits != identity(guest):
             raise UsageError(
                 f"checkpoint {self.name} is of another image, QEMU, size, folder or version of rocelab", self._remedy
             )
 
     def remove(self) -> None:
-        """Take it away; a VM that has continued from it does not need it any more."""
+        """Delete it. A VM that has resumed from it does not need it any more."""
         gone = self.folder.with_name(f"{_SAVING}{self.name}-{os.getpid()}")
         with contextlib.suppress(FileNotFoundError):
             self.folder.rename(gone)
@@ -122,13 +122,13 @@ class Checkpoint:
 
 
 def folder() -> Path:
-    """Where they are kept: beside the images, or in ``$ROCELAB_CHECKPOINTS``."""
+    """Return the folder of checkpoints: beside the images, or ``$ROCELAB_CHECKPOINTS``."""
     chosen = os.environ.get(SETTING, OFF)
     return cache_root() / "checkpoints" if chosen == OFF else Path(chosen)
 
 
 def checked_name(name: str) -> str:
-    """The name, which a user gave; UsageError when it is none."""
+    """Return a name from a user. Raises UsageError if it is invalid."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot name a checkpoint", "use up to 63 lower-case letters, digits, dots and dashes"
@@ -137,20 +137,20 @@ def checked_name(name: str) -> str:
 
 
 def find(name: str) -> Checkpoint | None:
-    """The checkpoint of this name, or None."""
+    """Return the checkpoint of this name, or None."""
     found = Checkpoint(folder() / name)
     return found if found.folder.is_dir() else None
 
 
 def required(name: str) -> Checkpoint:
-    """The checkpoint of this name; UsageError when there is none."""
+    """Return the checkpoint of this name. Raises UsageError if there is none."""
     if found := find(checked_name(name)):
         return found
     raise UsageError(f"no checkpoint {name}", "rocelab vm checkpoint ls")
 
 
 def every() -> list[Checkpoint]:
-    """All, the last used first."""
+    """Return all checkpoints, the most recently used first."""
     if not folder().is_dir():
         return []
     found = [Checkpoint(path) for path in folder().iterdir() if not path.name.startswith(".") and path.is_dir()]
@@ -158,7 +158,7 @@ def every() -> list[Checkpoint]:
 
 
 def identity(guest: Guest) -> str:
-    """Sixteen hex digits, the same for guests that can continue from each other's states."""
+    """Return sixteen hex digits, equal for guests that can resume from each other's states."""
     nowhere = replace(
         guest, console=_NOWHERE, pid_file=_NOWHERE, monitor=_NOWHERE, ports=(_NOWHERE,) * len(guest.ports), resumes=()
     )
@@ -169,10 +169,10 @@ def identity(guest: Guest) -> str:
 
 
 def save(name: str, about: CheckpointInfo, write: Callable[[Checkpoint], None]) -> Checkpoint:
-    """Make the checkpoint ``name`` of the files that ``write`` puts into it: whole, or not at all.
+    """Create the checkpoint ``name`` from the files that ``write`` creates: completely, or not at all.
 
-    UsageError when there is one of that name, OperationFailed when it cannot be written. Older automatic ones
-    make room.
+    Raises UsageError if the name is in use, and OperationFailed if it cannot be written. Older automatic checkpoints
+    are pruned.
     """
     try:
         return _save(name, about, write)
@@ -188,7 +188,7 @@ def _save(name: str, about: CheckpointInfo, write: Callable[[Checkpoint], None])
         if find(name):
             raise UsageError(f"checkpoint {name} exists", f"rocelab vm checkpoint rm {name}")
         for left in folder().glob(f"{_SAVING}*"):
-            shutil.rmtree(left, ignore_errors=True)  # one that is being removed, too
+            shutil.rmtree(left, ignore_errors=True)  # another command may be removing it, too
         scratch = Path(tempfile.mkdtemp(prefix=_SAVING, dir=folder()))
         try:
             write(Checkpoint(scratch))
@@ -202,18 +202,18 @@ def _save(name: str, about: CheckpointInfo, write: Callable[[Checkpoint], None])
 
 
 def now(what: str, guest: Guest, *, automatic: bool) -> CheckpointInfo:
-    """What is to be known of a checkpoint that is made of ``guest`` now."""
+    """Return the description of a checkpoint made of ``guest`` now."""
     return CheckpointInfo(what, identity(guest), guest.image.hash, time.time(), automatic)
 
 
 def has_room() -> bool:
-    """Whether the disk has space for one that nobody asked for."""
+    """Return whether the disk has room for an automatic checkpoint."""
     folder().mkdir(mode=0o700, parents=True, exist_ok=True)
     return shutil.disk_usage(folder()).free > SPARE
 
 
 def prune() -> None:
-    """Remove the automatic ones that were not used lately, and those whose image is gone."""
+    """Remove the automatic checkpoints that were not used lately, and those whose image is gone."""
     automatic = []
     for one in every():
         try:

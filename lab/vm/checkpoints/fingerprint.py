@@ -1,4 +1,4 @@
-"""Which rocelab this is, found out in milliseconds: name, time and size of each of its source files."""
+"""The fingerprint of rocelab's code, computed in milliseconds from name, time and size of its source files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def of_code(package: Path | None = None) -> str:
-    """Sixteen hex digits that change when a source file of the package does."""
+    """Return sixteen hex digits that change when a source file of the package does."""
     root = package or Path(__file__).resolve().parents[2]
     digest = hashlib.sha256()
     for folder, _, names in sorted(os.walk(root)):

@@ -1,4 +1,4 @@
-"""A running VM is saved, and another continues from what was saved: QEMU's migration, into a file and out of it."""
+"""Save a running VM and resume another from it: QEMU's migration to a file and from it."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from lab.vm.image.recipe import Image
 
 _SHARES: Final = "/usr/local/lib/rocelab/shares"
-"""QEMU does not save a guest that has a folder of the host mounted."""
+"""Guest program that mounts shares: QEMU cannot save a guest with a mounted host folder."""
 _LAYER: Final = "layer"
 _FILE: Final = "file"
-"""QEMU's names for what a disk is written to: the layer, in the file."""
+"""Node names in QEMU: the layer with the disk's changes, and the file that contains it."""
 _NO_LIMIT: Final = 1 << 40
-"""Octets per second at which a state is written."""
+"""Bandwidth limit for writing a state, in bytes per second: none in effect."""
 
 
 def save(state: StateFolder, image: Image, into: Checkpoint) -> None:
-    """Write the state of the running VM, which stands still meanwhile, into the checkpoint's files.
+    """Write the state of the running VM, which is paused meanwhile, into the checkpoint's files.
 
-    OperationFailed when a command runs in it, or a program in it keeps a shared folder busy.
+    Raises OperationFailed if a command runs in it, or a program in it keeps a shared folder busy.
     """
     with alone(state) as port:
         state.frozen.touch()
@@ -51,15 +51,15 @@ def save(state: StateFolder, image: Image, into: Checkpoint) -> None:
 
 
 def thaw(state: StateFolder) -> None:
-    """Have a VM go on whose saving was cut short, wherever that was."""
+    """Resume a VM whose checkpoint was interrupted, at whatever step."""
     with alone(state) as port:
         _go_on(state, port)
 
 
 @contextlib.contextmanager
 def disk_of(checkpoint: Checkpoint) -> Iterator[tuple[int, int]]:
-    """A copy of its disk that has no name and ends with its last user: descriptors to write and to read it."""
-    # Where QEMU itself puts what is thrown away: /tmp may be memory.
+    """Yield descriptors for writing and reading an unnamed copy of its disk, freed when its last user closes it."""
+    # QEMU's own place for temporary disks: /tmp may be in memory.
     with tempfile.TemporaryFile(dir="/var/tmp") as copy, checkpoint.disk.open("rb") as saved:
         shutil.copyfileobj(saved, copy)
         copy.flush()
@@ -68,7 +68,7 @@ def disk_of(checkpoint: Checkpoint) -> Iterator[tuple[int, int]]:
 
 
 def resume(state: StateFolder, checkpoint: Checkpoint) -> None:
-    """Have a QEMU that was started to continue from ``checkpoint`` do so, with its shares and the time of day."""
+    """Resume ``checkpoint`` in a QEMU started for that; mount the shares and set the time of day."""
     with monitor(state.monitor) as qemu, checkpoint.memory.open("rb") as saved:
         qemu.execute("getfd", fdname="memory", descriptor=saved.fileno())
         qemu.migrate("migrate-incoming", "fd:memory")
@@ -79,9 +79,9 @@ def resume(state: StateFolder, checkpoint: Checkpoint) -> None:
 
 
 def _go_on(state: StateFolder, port: int) -> None:
-    """Have the guest run, with its shares; what was begun and not ended is given up.
+    """Run the guest again, with its shares; cancel what was begun and not ended.
 
-    By a connection of its own: on the one that was cut short, an answer may be on its way.
+    Uses a new connection: on an interrupted one, an answer may still arrive.
     """
     try:
         with monitor(state.monitor) as qemu:
@@ -96,21 +96,21 @@ def _go_on(state: StateFolder, port: int) -> None:
 
 
 def _write_disk(qemu: Monitor, into: Checkpoint, image: Image) -> None:
-    """What the guest has written over the image.
+    """Save the guest's changes to the image.
 
-    Not by drive-backup, which creates its target with the flags of our throw-away layer: QEMU 7.2 then deletes the
-    image as if that were to be thrown away.
+    drive-backup is not used: it creates its target with the flags of the temporary layer, and QEMU 7.2 then deletes
+    the image as if that were temporary.
     """
     size = image.disk.stat().st_size
     layer = {"driver": "qcow2", "file": _FILE, "size": size, "backing-file": str(image.disk), "backing-fmt": "raw"}
     given = _hand(qemu, into.disk, "add-fd")["fdset-id"]
-    # Nobody else has it, as the one that the argument list gives (lab/vm/host/qemu.py).
+    # No other process uses the file, as with the one in the argument list (lab/vm/host/qemu.py).
     qemu.execute("blockdev-add", driver="file", node_name=_FILE, filename=f"/dev/fdset/{given}", locking="off")
     qemu.job("blockdev-create", options=layer)
     qemu.execute("blockdev-add", driver="qcow2", file=_FILE, node_name=_LAYER, backing=None)
     qemu.job("blockdev-backup", device=DISK, target=_LAYER, sync="top", auto_dismiss=False)
     _remove_layer(qemu)
-    # QEMU does so itself where a caller has gone, as soon as the guest runs.
+    # If the caller has gone, QEMU does this itself as soon as the guest runs.
     qemu.execute("remove-fd", fdset_id=given)
 
 
@@ -128,7 +128,7 @@ def _write_memory(qemu: Monitor, into: Checkpoint) -> None:
 
 
 def _hand(qemu: Monitor, new: Path, command: str, **arguments: str) -> Any:
-    """Make the file and give it open to QEMU, whose user may not reach it; what the command returns."""
+    """Create the file, pass its descriptor to QEMU, whose user may not reach it, and return the command's result."""
     descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         return qemu.execute(command, descriptor=descriptor, **arguments)

@@ -1,6 +1,6 @@
-"""The guest's side of calls: a thread for each virtio-serial port that QEMU gives the guest for them.
+"""The agent in the guest: a thread for each virtio-serial port, which serves calls.
 
-The guest's first program starts it (scripts/guest/root/.../init). ``python3 -m lab.vm.guest.agent``.
+The guest's init starts it (scripts/guest/root/.../init): ``python3 -m lab.vm.guest.agent``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ READY: Final = "rocelab: ready after {:.2f} s"
 
 
 def find_ports() -> list[Path]:
-    """The device nodes of the ports for calls; there is no udev that would name them."""
+    """Return the device nodes of the ports for calls. The guest has no udev that would name them."""
     found = [port for port in _CLASS.iterdir() if (port / "name").read_text().startswith(PORT_NAME)]
     return [Path("/dev", port.name) for port in sorted(found)]
 
@@ -37,7 +37,7 @@ def open_port(path: Path) -> VirtioPort:
 
 
 def serve(port: VirtioPort, launcher: Launcher, idler: Idler | None = None) -> None:
-    """Serve one call after another, for as long as the guest runs."""
+    """Serve one call after another, as long as the guest runs."""
     following: CallFrame | None = None
     while True:
         start, after = (following, []) if following else next_start(port)
@@ -50,7 +50,7 @@ def serve(port: VirtioPort, launcher: Launcher, idler: Idler | None = None) -> N
 
 
 def next_start(port: VirtioPort) -> tuple[CallFrame, list[CallFrame]]:
-    """The START of the next call, which is waited for, and what has come after it."""
+    """Wait for the START of the next call, and return it with the frames received after it."""
     with select.epoll() as events:
         events.register(port.fileno(), port.edges)
         while True:
@@ -71,8 +71,8 @@ def _heard(port: VirtioPort) -> list[CallFrame]:
 
 
 def main() -> None:
-    """Open the ports, tell the console that the guest is ready, and serve."""
-    for number in (signal.SIGINT, signal.SIGQUIT):  # init's shell made us, and so what we start, deaf to them
+    """Open the ports, report on the console that the guest is ready, and serve."""
+    for number in (signal.SIGINT, signal.SIGQUIT):  # init's shell ignores these, and programs would inherit that
         signal.signal(number, signal.SIG_DFL)
     idler = Idler(host_arch()) if time_source.lives_in() == time_source.VIRTUAL else None
     launcher = Launcher()

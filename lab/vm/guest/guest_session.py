@@ -1,4 +1,4 @@
-"""One call in the guest, from its start to its exit code: the command's streams become frames, and back."""
+"""One call in the guest, from START to the exit code: relays between the command's streams and frames."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from lab.vm.guest.virtio_port import VirtioPort
 
 _FAREWELL_MS: Final = 5000
-"""What a command may take to end when its caller is gone."""
+"""Milliseconds that a command may take to end when its caller is gone."""
 
 
 class GuestSession:
-    """A call that a START frame has begun on ``port``."""
+    """A call on ``port`` that a START frame has begun."""
 
     def __init__(
         self, port: VirtioPort, start: CallFrame, launcher: Launcher, idler: Idler | None, heard: list[CallFrame]
     ) -> None:
-        """``heard`` is what has come after START: GO too, from a caller who does not wait to be accepted."""
+        """``heard`` are the frames received after START: they may contain GO, from a caller that does not wait."""
         self._port = port
         self._idler = idler
         self._tag = start.tag
@@ -41,9 +41,9 @@ class GuestSession:
         self._unheard = heard
 
     def run(self) -> CallFrame | None:
-        """Serve the call to its end; when another begins instead, because the caller is gone, return its START.
+        """Serve the call to its end. If the caller is gone and another call begins, return that call's START.
 
-        Raises Disconnected when the caller is gone and nobody else is there. Either way the command is ended.
+        Raises Disconnected if the caller is gone and there is no other. The command is ended in both cases.
         """
         self._port.await_host()
         self._say(CallFrameKind.ACCEPTED)
@@ -77,7 +77,7 @@ class GuestSession:
         return following
 
     def _await_go(self) -> CallFrame | None:
-        """Until the caller has seen that its session is accepted; return the START of another call."""
+        """Wait until the caller has received ACCEPTED. Return the START of another call, if one begins instead."""
         poll = select.poll()
         poll.register(self._port.fileno(), select.POLLIN)
         while True:
@@ -91,7 +91,7 @@ class GuestSession:
             poll.poll()
 
     def _relay(self, command: GuestCommand, streams: StandardStreams) -> CallFrame | None:
-        """Pass everything on until the command has ended and all that it wrote is sent."""
+        """Relay frames until the command has ended and all its output is sent."""
         ended = False
         while True:
             if following := self._hear(command, streams):
@@ -108,7 +108,7 @@ class GuestSession:
             ended = self._wait(command, streams, ended=ended)
 
     def _hear(self, command: GuestCommand, streams: StandardStreams) -> CallFrame | None:
-        """Do what the caller's frames say; return the START of another call."""
+        """Process the caller's frames. Return the START of another call, if there is one."""
         frames, self._unheard = [*self._unheard, *self._port.receive()], []
         for frame in frames:
             if frame.tag != self._tag:
@@ -126,7 +126,7 @@ class GuestSession:
         return None
 
     def _wait(self, command: GuestCommand, streams: StandardStreams, *, ended: bool) -> bool:
-        """Until there is something to do; return whether the command has ended."""
+        """Wait for the next event. Return whether the command has ended."""
         poll = select.poll()
         congested = self._port.congested
         poll.register(self._port.fileno(), select.POLLIN | (select.POLLOUT if congested else 0))
@@ -144,13 +144,13 @@ class GuestSession:
 
 
 class _LastEnd:
-    """When the last command ended, in seconds of the guest's CLOCK_MONOTONIC; 0 before the first."""
+    """The time at which the last command ended, in seconds of the guest's CLOCK_MONOTONIC; 0 before the first."""
 
     at = 0.0
 
 
 def _note_times(request: GuestRequest) -> None:
-    """Keep what the caller's clock says now, and what it said when the last command ended."""
+    """Record the caller's time of now, and of the end of the last command."""
     ended, now = (request.environment.get(name, "") for name in (wall_clock.LAST_ENDED_AT, wall_clock.CALLED_AT))
     if ended and _LastEnd.at:
         wall_clock.note(_LastEnd.at, float(ended))
@@ -159,7 +159,7 @@ def _note_times(request: GuestRequest) -> None:
 
 
 def abandon(command: GuestCommand) -> None:
-    """End a command that nobody waits for any more: as a terminal does that goes away, then by force."""
+    """End a command without a caller: by SIGHUP, as a terminal that goes away does, then by SIGKILL."""
     poll = select.poll()
     poll.register(command.fileno(), select.POLLIN)
     command.signal(signal.SIGHUP)

@@ -1,8 +1,8 @@
-"""What the CPU of virtual time does while nothing else is to do: instructions, so that its clock goes on exactly.
+"""The idle loop of the CPU in virtual time: it executes instructions, so that the clock advances exactly.
 
-QEMU leaves a CPU that waits for a timer to the host, which wakes it as late as the host is busy: a shaper then loses
-tokens. A CPU that never waits meets every timer at its instruction. Instructions that do nothing cost next to nothing
-to translate, so that waiting takes an eighth of the time or less that it would take in the host's.
+QEMU lets a CPU that waits for a timer sleep on the host. A busy host wakes it late, and a shaper then loses tokens. A
+CPU that never waits meets every timer at its exact instruction. NOPs cost little to translate: waiting takes at most
+an eighth of the time that it would take on the host.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from lab.vm.image.arch import Arch
 
 _NOTHINGS: Final = 64
-"""Instructions in a round of the loop: the more, the faster time passes, and the longer the host's answers (disk,
-shared folders) seem to take. Measured: 10 s of waiting took 5.8 s with 10 of them, 2.1 s with 30, 0.7 s with 100."""
+"""NOPs in a round of the loop. With more, time passes faster, but the host's answers (disk, shared folders) seem to
+take longer. Measured: 10 s of waiting took 5.8 s with 10 of them, 2.1 s with 30, 0.7 s with 100."""
 _PR_SET_PDEATHSIG: Final = 1
 
 
 class Idler:
-    """A process that takes the CPU's time that nobody wants (SCHED_IDLE); it stands still while no call needs it."""
+    """A process that uses the CPU's idle time (SCHED_IDLE). It is stopped while no call needs it."""
 
     def __init__(self, arch: Arch) -> None:
-        """Fork it; the caller must not have other threads yet. It ends with its parent."""
+        """Fork the process. The caller must not have other threads yet. It ends with its parent."""
         self._lock = threading.Lock()
         self._calls = 0
         self._pid = os.fork()
@@ -40,7 +40,7 @@ class Idler:
 
     @contextmanager
     def awake(self) -> Iterator[None]:
-        """Meanwhile the CPU never waits."""
+        """Keep the CPU from waiting during the block."""
         self._count(1)
         try:
             yield

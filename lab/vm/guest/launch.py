@@ -1,4 +1,4 @@
-"""Commands in the guest, started for a call: programs of their own, or forks of the resident rocelab."""
+"""Start commands in the guest: as programs of their own, or as forks of the resident rocelab."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ _BACKLOG: Final = 64
 
 
 class GuestCommand(Protocol):
-    """A command that was started."""
+    """A started command."""
 
     def fileno(self) -> int:
-        """A descriptor that is readable when the command has ended."""
+        """Return a descriptor that is readable when the command has ended."""
         ...
 
     def signal(self, number: int) -> None:
-        """Send a signal to it and all that it has started in its process group."""
+        """Send a signal to the command's process group."""
         ...
 
     def code(self) -> int:
-        """Its exit code, once it has ended, as shells have it: 128 and the signal's number when one ended it."""
+        """Return the exit code of the ended command as shells do: 128 plus the number of a signal that ended it."""
         ...
 
 
 class Program:
-    """A program of its own."""
+    """A command that is a program of its own."""
 
     def __init__(self, request: GuestRequest, streams: tuple[int, int, int]) -> None:
-        # With a terminal its session has to take possession of it, which setsid(1) does.
+        # The session must take the terminal as its controlling terminal, which setsid(1) does.
         words = ["setsid", "--ctty", *request.argv] if request.terminal else request.argv
         self._process = process.start(
             words,
@@ -58,7 +58,7 @@ class Program:
         self._end = os.pidfd_open(self._process.pid)
 
     def fileno(self) -> int:
-        """Its pidfd."""
+        """Return its pidfd."""
         return self._end
 
     def signal(self, number: int) -> None:
@@ -67,7 +67,7 @@ class Program:
             os.killpg(self._process.pid, number)
 
     def code(self) -> int:
-        """Its exit code."""
+        """Return its exit code."""
         os.close(self._end)
         return _as_shells_have_it(self._process.wait())
 
@@ -88,23 +88,23 @@ class Fork:
             raise
 
     def fileno(self) -> int:
-        """The connection to the resident, on which the exit code comes."""
+        """Return the connection to the resident process, which delivers the exit code."""
         return self._connection.fileno()
 
     def signal(self, number: int) -> None:
-        """Have the resident send a signal to its process group."""
+        """Request the resident process to send a signal to the command's process group."""
         with contextlib.suppress(OSError):
             self._connection.send(json.dumps({"signal": number}).encode())
 
     def code(self) -> int:
-        """Its exit code, as the resident tells it; that of SIGKILL when the resident is gone."""
+        """Return the exit code from the resident process; that of SIGKILL if the resident is gone."""
         with self._connection:
             told = self._connection.recv(_ANSWER)
         return _as_shells_have_it(int(json.loads(told)["exit"]) if told else -signal.SIGKILL)
 
 
 class Launcher:
-    """Starts commands, and keeps one resident rocelab whose code is the callers'."""
+    """Starts commands, and keeps one resident rocelab of the callers' version."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -113,17 +113,17 @@ class Launcher:
         self._address = ""
 
     def start(self, request: GuestRequest, streams: tuple[int, int, int]) -> GuestCommand:
-        """Start what is asked for; LabError or OSError when that cannot be."""
+        """Start the requested command. Raises LabError or OSError if that fails."""
         if request.argv[0] == "rocelab" and request.environment.get("ROCELAB_RESIDENT") != "0":
             self.keep_resident(request.code)
-            with contextlib.suppress(OSError):  # it broke while it loaded: the program of its own says why
+            with contextlib.suppress(OSError):  # the resident broke while it loaded: a separate program shows why
                 return Fork(self._address, request, streams)
         return Program(request, streams)
 
     def keep_resident(self, code: str) -> None:
-        """See to it that a resident of this code runs; one of another ends when its commands have.
+        """Ensure that a resident process of this code runs. One of other code ends when its commands have ended.
 
-        It inherits a socket that listens already: who asks early waits until it has loaded.
+        It inherits a socket that already listens, so that early callers wait until it has loaded.
         """
         with self._lock:
             if self._resident and self._resident.poll() is None and self._code == code:
@@ -140,13 +140,13 @@ class Launcher:
                 )
 
     def close(self) -> None:
-        """Let the resident go, and wait until it has."""
+        """Dismiss the resident process and wait for its end."""
         with self._lock:
             if resident := self._dismiss():
                 resident.wait()
 
     def _dismiss(self) -> process.Process | None:
-        """Tell the resident, by the end of its input, that no more callers come."""
+        """Close the resident's input: no more callers will come, and it ends after its last command."""
         resident, self._resident = self._resident, None
         if resident and resident.stdin:
             resident.stdin.close()
@@ -154,7 +154,7 @@ class Launcher:
 
 
 def refusal(error: Exception) -> bytes:
-    """One line on why a command did not start."""
+    """Return one line that says why a command did not start."""
     return f"error: {error if isinstance(error, LabError) else repr(error)}\n".encode()
 
 

@@ -14,11 +14,11 @@ _WINDOW_SIZE: Final = struct.Struct("HHHH")
 
 
 class StandardStreams:
-    """The command's ends until they are handed over, and ours, which never block."""
+    """The command's ends until ``hand_over``, and the agent's ends, which never block."""
 
     def __init__(self, terminal: tuple[int, int] | None) -> None:
         self.unread = bytearray()
-        """Input that the command has yet to take."""
+        """Input that the command has not yet read."""
         self._input_ends = False
         if terminal:
             master, slave = os.openpty()
@@ -37,20 +37,20 @@ class StandardStreams:
             os.set_blocking(ours, False)
 
     def hand_over(self) -> None:
-        """Close the command's ends: it has them."""
+        """Close the agent's copies of the command's ends."""
         for descriptor in set(self.theirs):
             os.close(descriptor)
 
     def resize(self, rows: int, columns: int) -> None:
-        """Tell the terminal its size; whoever runs on it gets SIGWINCH."""
+        """Set the terminal's size. Its foreground processes get SIGWINCH."""
         fcntl.ioctl(self.input, termios.TIOCSWINSZ, _WINDOW_SIZE.pack(rows, columns, 0, 0))
 
     def end_input(self) -> None:
-        """No more input comes: the command sees the end when it has read what there is."""
+        """Mark the end of the input: the command sees it after the input that is left."""
         self._input_ends = True
 
     def write(self) -> int:
-        """Give the command what it takes of its input, and return how many octets were disposed of."""
+        """Write input to the command, as much as it accepts. Return the number of bytes written or discarded."""
         disposed = 0
         try:
             while self.unread and self.input >= 0:
@@ -59,7 +59,7 @@ class StandardStreams:
                 disposed += written
         except BlockingIOError:
             return disposed
-        except OSError:  # nobody will read it
+        except OSError:  # the input has no reader any more
             self._input_ends = True
         if self._input_ends or self.input < 0:
             disposed += len(self.unread)
@@ -68,14 +68,14 @@ class StandardStreams:
         return disposed
 
     def read(self) -> list[tuple[CallFrameKind, bytes]]:
-        """A piece of each output that has something; those that ended are closed."""
+        """Return a chunk of each output that has data. Closes outputs that have ended."""
         pieces = []
         for descriptor, kind in list(self.outputs.items()):
             try:
                 data = os.read(descriptor, CHUNK)
             except BlockingIOError:
                 continue
-            except OSError:  # a terminal that nobody has open any more
+            except OSError:  # no process has the terminal open any more
                 data = b""
             if data:
                 pieces.append((kind, data))
@@ -85,7 +85,7 @@ class StandardStreams:
         return pieces
 
     def close(self) -> None:
-        """Close what is still open of our ends."""
+        """Close the agent's ends that are still open."""
         self._close_input()
         for descriptor in self.outputs:
             os.close(descriptor)

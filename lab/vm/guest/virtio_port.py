@@ -1,4 +1,4 @@
-"""The guest's end of one virtio-serial port: frames both ways, and whether anybody is at the other end."""
+"""The guest's end of one virtio-serial port: frames in both directions, and whether the host is connected."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ _PIECE: Final = 1 << 15
 
 
 class Disconnected(Exception):
-    """Nobody is at the host's end any more."""
+    """The host's end is closed."""
 
 
 class VirtioPort:
-    """One open port. A port without a host is always readable, so it is waited for by edges."""
+    """An open port. A port without a host is always readable, so waiting uses edge triggers."""
 
     def __init__(self, descriptor: int) -> None:
-        """Take an open port, which must not block."""
+        """Use an open descriptor of a port, which must be non-blocking."""
         self._descriptor = descriptor
         self._decoder = Decoder()
         self._pending: deque[bytes] = deque()
         self.edges = select.EPOLLIN | select.EPOLLOUT | select.EPOLLET
 
     def fileno(self) -> int:
-        """Its descriptor, to be waited for with ``edges``."""
+        """Return its descriptor, to be polled with ``edges``."""
         return self._descriptor
 
     @property
     def congested(self) -> bool:
-        """Whether the host has yet to take what was sent."""
+        """Whether the host has not yet accepted everything that was sent."""
         return bool(self._pending)
 
     def receive(self) -> list[CallFrame]:
-        """Whole frames that have come; Disconnected when nobody is there, or what comes are no frames."""
+        """Return the whole frames received. Raises Disconnected without a host, or for bytes that are no frames."""
         frames: list[CallFrame] = []
         while True:
             try:
@@ -56,9 +56,9 @@ class VirtioPort:
                 raise Disconnected from error
 
     def await_host(self) -> None:
-        """Until the kernel says that somebody is there: it may hand over what they say before that.
+        """Wait until the kernel reports a connected host: it may deliver the host's data before that.
 
-        Somebody who is gone again is waited for until the next one comes.
+        If the host has disconnected again, wait for the next connection.
         """
         with select.epoll() as events:
             events.register(self._descriptor, self.edges)
@@ -68,12 +68,12 @@ class VirtioPort:
                 events.poll()
 
     def send(self, frame: CallFrame) -> None:
-        """Send a frame, or keep what the host does not take at once for ``flush``."""
+        """Send a frame. What the host does not accept at once is kept for ``flush``."""
         self._pending.append(frame.encode())
         self.flush()
 
     def flush(self) -> None:
-        """Send what is kept, as far as the host takes it."""
+        """Send kept data, as much as the host accepts."""
         while self._pending:
             data = self._pending.popleft()
             try:
@@ -86,6 +86,6 @@ class VirtioPort:
                     return
 
     def reset(self) -> None:
-        """Forget the session that was."""
+        """Discard all data of the previous session."""
         self._decoder.reset()
         self._pending.clear()

@@ -1,4 +1,4 @@
-"""A VM comes up: it boots, or it continues from a checkpoint."""
+"""Start a VM: boot it, or resume it from a checkpoint."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 BOOT_TIMEOUT: Final = 120.0
 KVM_BOOT_TIMEOUT: Final = 30.0
-"""A KVM guest that takes longer than this hangs; software emulation takes its place."""
+"""A KVM guest that takes longer than this hangs; software emulation is used instead."""
 _POLL: Final = 0.02
 
 
 class NotStarted(OperationFailed):
-    """QEMU did not start: that says nothing about KVM."""
+    """QEMU did not start, which says nothing about KVM."""
 
 
 def boot(guest: Guest, state: StateFolder, progress: Progress) -> RunningVm:
-    """Start QEMU, wait until the guest answers, write the record."""
+    """Start QEMU, wait until the guest answers, and write the record."""
     cpus = "1 CPU" if guest.cpus == 1 else f"{guest.cpus} CPUs"
     progress(f"booting with {cpus} and {guest.memory_mib} MiB ({guest.accel}, {guest.time} time)")
 
@@ -46,7 +46,10 @@ def boot(guest: Guest, state: StateFolder, progress: Progress) -> RunningVm:
 
 
 def resume(guest: Guest, checkpoint: Checkpoint, state: StateFolder, progress: Progress) -> RunningVm:
-    """The same from a checkpoint that fits ``guest``; OperationFailed, of an OSError, also when it was pruned."""
+    """Start as ``boot``, but from a checkpoint that fits ``guest``.
+
+    Raises OperationFailed, caused by an OSError if the checkpoint was pruned.
+    """
     progress(f"continuing from checkpoint {checkpoint.name}: {checkpoint.about().what}")
     try:
         checkpoint.note_use()
@@ -93,9 +96,10 @@ def _come_up(guest: Guest, state: StateFolder, ready: Callable[[], None], checkp
 
 
 def _launch(guest: Guest) -> None:
-    """Start QEMU in the background; it returns when its devices are set up.
+    """Start QEMU in the background; returns when its devices are set up.
 
-    It has a lock of its image as long as it lives: ``build.prune`` leaves it alone, wherever the VM's state is.
+    QEMU holds a lock on its image as long as it lives, so that ``image_build.prune`` keeps the image, wherever the
+    VM's state folder is.
     """
     try:
         with locks.sharing(guest.image.manifest) as lease:
@@ -106,7 +110,7 @@ def _launch(guest: Guest) -> None:
 
 
 def _wait_ready(state: StateFolder, timeout: float) -> None:
-    """Until the console says that the guest is ready; OperationFailed with its last lines when it will not be."""
+    """Wait until the console reports that the guest is ready. OperationFailed contains the console's last lines."""
     deadline = time.monotonic() + timeout
     pid = int(state.pid_file.read_text(encoding="ascii"))
     started = process_start(pid)
@@ -123,7 +127,7 @@ def _kernel_release(image: Image) -> str:
 
 
 def said(state: StateFolder) -> str:
-    """What the guest has written to its console."""
+    """Return the guest's output on its serial console."""
     try:
         return state.console.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a guest's serial console says about why the guest ended."""
+"""The reason why a guest ended, from its serial console."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ _FAULT: Final = re.compile(
     r"\bBUG: |\bkernel BUG at |\bOops\b|general protection fault"
     r"|Unable to handle kernel|Internal error: |Kernel panic"
 )
-"""How Linux begins to tell of what it did not survive, on the architectures of ``lab.vm.image.arch``."""
+"""The beginnings of Linux's fatal messages on the architectures of ``lab.vm.image.arch``."""
 _PANIC: Final = "Kernel panic"
 _END: Final = "---[ end trace"
 _TASK: Final = re.compile(r"\bCPU: \d+ ")
 _PLACE: Final = re.compile(r"\bRIP: 0010:|\bpc : ")
 _TRACE: Final = re.compile(r"\bCall [Tt]race:")
 _CALL: Final = re.compile(r"^\[[ \d.]+\]  [\w.]+\+0x")
-"""A frame that the unwinder is sure of; others have a question mark."""
+"""A reliable frame of a call trace; the unwinder marks the others with a question mark."""
 _CALLS: Final = 5
 _LINES: Final = 8
 
 
 def last_words(console: str) -> str:
-    """The kernel's fault when there was one, else the last lines."""
+    """Return the kernel's fault, if there was one, and otherwise the last lines."""
     return fault(console) or "\n".join(console.splitlines()[-_LINES:]) or "its console is empty"
 
 
 def fault(console: str) -> str:
-    """The first fault of the kernel: what, on which CPU, where, the innermost calls, the panic; "" for none."""
+    """Return the kernel's first fault: message, CPU, place, innermost calls and panic; "" without a fault."""
     lines = list(itertools.dropwhile(lambda line: not _FAULT.search(line), console.splitlines()))
     first = list(itertools.takewhile(lambda line: _END not in line, lines))
     trace = itertools.dropwhile(lambda line: not _TRACE.search(line), first)

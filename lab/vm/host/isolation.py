@@ -1,7 +1,7 @@
-"""What a guest can do to the host's files: whose QEMU is, and how it keeps the owners and modes that a guest gives.
+"""The guest's access to the host's files: QEMU's user, and the storage of owners and modes that a guest sets.
 
-It reads rocelab's code, and writes where results are kept and where the user lets it. What its root makes on the host
-are plain files, of one user.
+The guest reads rocelab's code. It writes to the folder of recordings and to folders that the user shares. Files that
+its root creates are plain files of one user on the host.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAPPED: Final = "mapped-xattr,fmode=0640,dmode=0750"
-"""Owner, mode and kind are attributes for guests alone: their setuid programs, devices and links are plain files.
+"""Owner, mode and kind are xattrs that only guests see: their setuid programs, devices and links are plain files.
 
-More modes cannot be had: QEMU in the background has the umask 027."""
+Other modes are not possible: QEMU in the background has the umask 027."""
 UNMAPPED: Final = "none"
 _MODE: Final = "user.virtfs.mode"
-"""Where QEMU keeps the mode: four octets, the least significant first (hw/9pfs/9p-local.c)."""
+"""QEMU's xattr of the mode: four bytes, little-endian (hw/9pfs/9p-local.c)."""
 
 
 def security_of(folder: Path) -> str:
-    """How the guest's owners and modes are kept below ``folder``: as attributes, where its file system has such."""
+    """Return the 9p security model for ``folder``: xattrs, if its file system has them."""
     try:
         os.getxattr(folder, _MODE)
     except OSError as error:
@@ -33,7 +33,7 @@ def security_of(folder: Path) -> str:
 
 
 def mode_in_guest(descriptor: int) -> int:
-    """The mode of an open file as guests see it, with its kind."""
+    """Return the mode of an open file, including its kind, as guests see it."""
     try:
         return int.from_bytes(os.getxattr(descriptor, _MODE), "little")
     except OSError:
@@ -41,9 +41,9 @@ def mode_in_guest(descriptor: int) -> int:
 
 
 def user_for(folders: Iterable[Path]) -> tuple[int, int] | None:
-    """User and group that QEMU is to be when root starts it: whoever the shared folders belong to.
+    """Return the user and group that QEMU switches to if root starts it: the owner of the shared folders.
 
-    None where it stays who starts it: that is no root, or one of the folders is root's, or they are of several.
+    Returns None, and QEMU keeps its user, if that is not root, or if the folders belong to root or to several users.
     """
     if os.geteuid() != 0:
         return None
@@ -53,9 +53,9 @@ def user_for(folders: Iterable[Path]) -> tuple[int, int] | None:
 
 
 def folder_in(folder: Path, name: str) -> Path | None:
-    """A folder in ``folder`` and of the same owner, made where it is not there.
+    """Return a folder in ``folder`` with the same owner, created if missing.
 
-    None where it cannot be made, or is a link, to which nothing is mounted.
+    Returns None if it cannot be created, or if it is a link, which is not a mount target.
     """
     made = folder / name
     owner = folder.stat()
@@ -65,7 +65,7 @@ def folder_in(folder: Path, name: str) -> Path | None:
     except OSError:
         return None
     try:
-        # One of root's, from when root recorded here: with it QEMU would stay root.
+        # The folder is root's if root recorded here before. QEMU would then have to stay root.
         if os.geteuid() == os.fstat(descriptor).st_uid == 0:
             os.fchown(descriptor, owner.st_uid, owner.st_gid)
     finally:
@@ -74,9 +74,9 @@ def folder_in(folder: Path, name: str) -> Path | None:
 
 
 def cache_for(folder: Path, user: tuple[int, int] | None) -> Path:
-    """Beside ``folder``, the cache of the guests of ``user``, made where it is not there; for None ``folder`` itself.
+    """Return the cache of ``user``'s guests, a folder beside ``folder``, created if missing; ``folder`` if None.
 
-    The user can write to it, and not take away what root has put there for a call (lab/vm/calls/handover.py).
+    The user can write to it, but not remove what root has put there for a call (lab/vm/calls/handover.py).
     """
     if user is None:
         return folder
@@ -88,7 +88,7 @@ def cache_for(folder: Path, user: tuple[int, int] | None) -> Path:
 
 
 def give(folder: Path, user: tuple[int, int] | None) -> None:
-    """Make ``folder`` and all that is in it the files of QEMU's user, whose guest is to write there."""
+    """Give ``folder``, with all that it contains, to QEMU's user, so that the guest can write there."""
     if user is None:
         return
     for _, folders, files, handle in os.fwalk(folder):

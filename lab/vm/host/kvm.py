@@ -1,4 +1,4 @@
-"""Whether KVM really runs guests here: found out by running one, once per boot of the host."""
+"""Whether KVM can run guests here: tested with a probe guest, once per boot of the host."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from lab.vm.image.recipe import Image
 
 PROBE_TIMEOUT = 5.0
-"""Seconds; with a working KVM the probe takes less than one."""
+"""Seconds. With a working KVM the probe takes less than one."""
 
 
 def choose_accel(arch: Arch, image: Image, state: StateFolder) -> Accel:
-    """KVM when a probe guest ran to its end under it, software emulation otherwise."""
+    """Return KVM if a probe guest ran to its end under it, and software emulation otherwise."""
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return Accel.TCG
     known = read_verdict(state)
@@ -32,7 +32,7 @@ def choose_accel(arch: Arch, image: Image, state: StateFolder) -> Accel:
 
 
 def probe(arch: Arch, image: Image, accel: Accel, timeout: float) -> bool:
-    """Whether a guest without a disk gets as far as its first program within ``timeout`` seconds."""
+    """Return whether a guest without a disk reaches its first program within ``timeout`` seconds."""
     try:
         done = process.run(probe_argv(arch, image, accel), timeout=timeout, check=False)
     except OperationFailed:
@@ -41,7 +41,7 @@ def probe(arch: Arch, image: Image, accel: Accel, timeout: float) -> bool:
 
 
 def read_verdict(state: StateFolder) -> bool | None:
-    """What was found earlier in this boot of the host, or None."""
+    """Return the result of an earlier probe in this boot of the host, or None."""
     try:
         verdict = json.loads(state.kvm_verdict.read_text(encoding="ascii"))
     except (FileNotFoundError, ValueError):
@@ -50,7 +50,7 @@ def read_verdict(state: StateFolder) -> bool | None:
 
 
 def write_verdict(state: StateFolder, *, works: bool) -> None:
-    """Remember for the rest of this boot whether KVM works."""
+    """Record for the rest of this boot whether KVM works."""
     state.kvm_verdict.write_text(json.dumps({"boot": _boot_id(), "works": works}), encoding="ascii")
 
 

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PATIENCE: Final = 60.0
-"""Seconds until a monitor or a job that says nothing is given up."""
+"""Seconds without a message after which a monitor or a job is given up."""
 _KEPT: Final = 64
-"""Events that may come before somebody waits for one."""
+"""Number of kept events that nothing has waited for yet."""
 _POLL: Final = 0.001
 _JOB: Final = "rocelab"
 _NOT_UNDER_WAY: Final = frozenset({"none", "completed", "failed", "cancelled"})
-"""What query-migrate says before a migration and after it (QEMU's MigrationStatus)."""
+"""Results of query-migrate before and after a migration (QEMU's MigrationStatus)."""
 
 
 class Monitor:
-    """A connection to the monitor of one QEMU, which has one caller at a time."""
+    """A connection to the monitor of one QEMU, which accepts one connection at a time."""
 
     def __init__(self, connection: socket.socket, answers: IO[str]) -> None:
         self._connection = connection
@@ -34,9 +34,9 @@ class Monitor:
         self._events: deque[dict[str, Any]] = deque(maxlen=_KEPT)
 
     def execute(self, command: str, *, descriptor: int | None = None, **arguments: Any) -> Any:
-        """Run a command and return what it returns; ``descriptor`` goes along. OperationFailed when QEMU refuses.
+        """Run a command, with an optional ``descriptor``, and return its result. OperationFailed if QEMU refuses.
 
-        Arguments are named as QMP does, with underscores for its dashes.
+        Arguments have their QMP names, with underscores instead of dashes.
         """
         named = {name.replace("_", "-"): value for name, value in arguments.items()}
         message = json.dumps({"execute": command, "arguments": named}).encode()
@@ -51,7 +51,7 @@ class Monitor:
         return answer["return"]
 
     def job(self, command: str, **arguments: Any) -> None:
-        """Run a command that is a job, to the job's end."""
+        """Run a command that starts a job, and wait for the job's end."""
         self.execute(command, job_id=_JOB, **arguments)
         self._await(command, "JOB_STATUS_CHANGE", {"concluded"}, id=_JOB)
         (job,) = (job for job in self.execute("query-jobs") if job["id"] == _JOB)
@@ -60,7 +60,7 @@ class Monitor:
             raise OperationFailed(f"QEMU could not {command}: {job['error']}")
 
     def migrate(self, command: str, uri: str) -> None:
-        """Run a command that sends or receives the VM's state, until it is across; OperationFailed when it fails."""
+        """Run a command that sends or receives the VM's state, to its end. OperationFailed if the transfer fails."""
         self.execute("migrate-set-capabilities", capabilities=[{"capability": "events", "state": True}])
         self.execute(command, uri=uri)
         if self._await(command, "MIGRATION", {"completed", "failed"}) == "failed":
@@ -69,24 +69,24 @@ class Monitor:
         self._until("migration", self._is_settled)
 
     def end_migration(self) -> None:
-        """Have no state be on its way any more, whoever has begun to send it; without one, nothing changes."""
+        """Cancel any migration and wait for its end, whichever connection began it."""
         self.execute("migrate_cancel")
         self._until("migration", self._is_settled)
 
     def end_job(self) -> None:
-        """Have no job of ``job`` be left, whoever has begun it; without one, nothing changes."""
+        """Cancel and dismiss any job of ``job``, whichever connection began it."""
         self._until("job", self._has_no_job)
 
     def _is_settled(self) -> bool:
-        """Whether QEMU has tidied up after a migration, which no event says; until then it refuses to go on."""
+        """Return whether QEMU has cleaned up after a migration. No event says so; until then QEMU refuses `cont`."""
         under_way = self.execute("query-migrate").get("status", "none") not in _NOT_UNDER_WAY
         return not under_way and self.execute("query-status")["status"] != "finish-migrate"
 
     def _has_no_job(self) -> bool:
-        """Whether it is gone; if not, it is cancelled, or dismissed where it has ended."""
+        """Return whether the job is gone. Otherwise cancel it, or dismiss it if it has ended."""
         for job in self.execute("query-jobs"):
             if job["id"] == _JOB:
-                # Refused where it changes its state just now.
+                # QEMU refuses this while the job changes its state.
                 with contextlib.suppress(OperationFailed):
                     self.execute("job-dismiss" if job["status"] == "concluded" else "job-cancel", id=_JOB)
                 return False
@@ -100,7 +100,7 @@ class Monitor:
             time.sleep(_POLL)
 
     def _await(self, command: str, event: str, ends: Container[str], **about: str) -> str:
-        """The first of the ``ends`` that events of this name tell; OperationFailed when QEMU falls silent before."""
+        """Wait for an event of this name with a status in ``ends``, and return that. OperationFailed on timeout."""
         while True:
             try:
                 told = self._events.popleft() if self._events else self._hear()
@@ -111,7 +111,7 @@ class Monitor:
                 return str(data["status"])
 
     def _hear(self) -> dict[str, Any]:
-        """The next thing that QEMU says; ConnectionResetError when it is gone."""
+        """Return QEMU's next message. Raises ConnectionResetError if QEMU is gone."""
         if not (line := self._answers.readline()):
             raise ConnectionResetError
         told: dict[str, Any] = json.loads(line)
@@ -120,7 +120,7 @@ class Monitor:
 
 @contextlib.contextmanager
 def monitor(path: Path) -> Iterator[Monitor]:
-    """The monitor at a socket; OperationFailed when nobody is there."""
+    """Connect to the monitor at a socket. Raises OperationFailed if no QEMU answers."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(PATIENCE)
         try:

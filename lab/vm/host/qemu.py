@@ -1,4 +1,4 @@
-"""The argument list that starts a guest."""
+"""QEMU's argument list for a guest."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ if TYPE_CHECKING:
     from lab.vm.image.recipe import Image
 
 READY_MARK = "rocelab: ready"
-"""The guest's agent writes it to the console when it answers calls (lab/vm/guest/agent.py)."""
+"""The line of the guest's agent on the console when it accepts calls (lab/vm/guest/agent.py)."""
 PROBE_MARK = "rocelab: probe passed"
-"""What a probe guest writes before it ends (scripts/guest/initrd-init)."""
+"""The line of a probe guest before it ends (scripts/guest/initrd-init)."""
 
 CACHE = "cache"
-"""Tag of the share that guests write their caches to, and find the files of calls in."""
+"""Tag of the share with the guests' caches and the files of calls."""
 DISK = "disk"
-"""What the disk is called in the monitor."""
+"""Name of the disk in the monitor."""
 
 
 class Accel(StrEnum):
-    """What runs the guest's instructions."""
+    """The accelerator, which runs the guest's instructions."""
 
     KVM = "kvm"
     TCG = "tcg"
 
 
 class Time(StrEnum):
-    """Whose time a guest lives in."""
+    """The kind of time in a guest: real or virtual."""
 
     HOST = time_source.HOST
     """The host's clocks: a guest that gets no CPU for a while is late."""
     VIRTUAL = time_source.VIRTUAL
-    """QEMU's count of instructions, 1 ns each: a busy host makes a run longer and never different."""
+    """QEMU's count of instructions, 1 ns each: a busy host makes a run longer, but never different."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """A host folder in the guest: at the same path there, and where the guest's init wants it by its tag."""
+    """A host folder in the guest: at the same path, and where the guest's init mounts it by its tag."""
 
     tag: str
     path: Path
@@ -56,36 +56,36 @@ class Share:
 
 @dataclass(frozen=True)
 class Guest:
-    """One guest as it is to be started."""
+    """The settings of a guest to start."""
 
     arch: Arch
     image: Image
     accel: Accel
     time: Time
     cpus: int
-    """One in virtual time, whose counter is one for all."""
+    """One in virtual time, whose instruction counter is shared by all CPUs."""
     memory_mib: int
     shares: tuple[Share, ...]
     tsc_khz: int | None
-    """Frequency of an emulated x86 guest's cycle counter: the host's, or that of virtual time. None where unknown."""
+    """Frequency of an emulated x86 guest's TSC: the host's, or that of virtual time. None if unknown."""
     console: Path
     """File that receives the serial console."""
     pid_file: Path
     ports: tuple[Path, ...]
-    """Sockets of the ports on which calls come in (lab/vm/calls/channel.py)."""
+    """Sockets of the ports for calls (lab/vm/calls/channel.py)."""
     monitor: Path
     """Socket of QEMU's monitor."""
     user: tuple[int, int] | None = None
-    """User and group that QEMU becomes when everything is open; None where it stays who starts it."""
+    """User and group that QEMU switches to when everything is open; None if it keeps its user."""
     resumes: tuple[int, ...] = ()
-    """Descriptors of the disk of a checkpoint that it continues from, to write and to read; none when it boots."""
+    """Descriptors for writing and reading the disk of a checkpoint to resume from; empty for a boot."""
 
 
 def guest_argv(guest: Guest) -> list[str]:
-    """Start ``guest`` in the background; its disk is a throw-away copy-on-write view of the image.
+    """Return the arguments that start ``guest`` in the background, with a temporary copy-on-write layer as its disk.
 
-    It has no network. The only way in are the ports, whose sockets are in a folder that is its user's alone. A fault
-    of the kernel ends it, of which it would else go on with half of its locks taken.
+    The guest has no network. Its only inputs are the ports, whose sockets are in a folder of the user alone. A kernel
+    fault ends it; otherwise it would continue with half of its locks held.
     """
     kernel_words = ["quiet", "loglevel=3", "oops=panic", "panic=-1", "mitigations=off", *_emulation_words(guest)]
     kernel_words.append(time_source.WORD + guest.time)
@@ -105,22 +105,22 @@ def guest_argv(guest: Guest) -> list[str]:
 
 
 def _emulation_words(guest: Guest) -> list[str]:
-    """How the kernel starts when QEMU translates its code, with all virtual CPUs in parallel.
+    """Return the kernel parameters of an emulated guest.
 
-    A CPU that runs code while another patches it may keep the breakpoint that stands there meanwhile, and dies of it
-    ("Oops: int3"): QEMU reads code before it locks its page, up to 8.0, and 10.0 has a smaller hole. A starting
-    kernel patches much, so it starts on one CPU, and the guest's init brings the others online.
+    maxcpus=1: A CPU that runs code while another patches it may keep the temporary breakpoint and crash ("Oops:
+    int3"). QEMU up to 8.0 reads code before it locks its page, and 10.0 has a smaller window. A booting kernel
+    patches much, so it boots on one CPU, and the guest's init brings the others online. Virtual time has one CPU
+    anyway.
 
-    On a busy host the kernel gets the counter's frequency wrong, by two thirds even, or gives the counter up later,
-    for a clock that is slow and uneven, and patches what every CPU runs all the time. So it is told.
+    tsc_early_khz, tsc=reliable: On a busy host the kernel measures the TSC's frequency wrong, even by two thirds. Or
+    it abandons the TSC later, for a clock that is slow and uneven, and patches code that every CPU runs all the time.
+    In virtual time the TSC is the clock.
 
-    In virtual time there is one CPU, and the counter is the clock.
+    init_on_alloc=0: Debian's kernel clears memory on allocation, including that of packets. A slab of 32 KiB in the
+    way of a frame delayed the PFC frame behind it by 33 us of virtual time.
 
-    Debian's kernel clears memory as it is given out, packets' too: a slab of 32 KiB in the way of a frame held up the
-    PFC frame behind it by 33 us of virtual time.
-
-    What QEMU has translated it finds again by the code's virtual address: of a program and its libraries that are
-    each time at another one, it translates every instruction of every run anew, and fills its cache with that.
+    norandmaps: QEMU caches translated code by virtual address. With random addresses it translates a program and its
+    libraries anew in every run, and fills its cache with that.
     """
     if guest.accel is not Accel.TCG:
         return []
@@ -129,7 +129,7 @@ def _emulation_words(guest: Guest) -> list[str]:
 
 
 def probe_argv(arch: Arch, image: Image, accel: Accel) -> list[str]:
-    """Run a guest without a disk in the foreground: it prints PROBE_MARK and ends by itself when ``accel`` works."""
+    """Return the arguments for a guest without a disk: it prints PROBE_MARK and ends if ``accel`` works."""
     words = ["quiet", "loglevel=3", "panic=-1", "rocelab.probe"]
     return [*_machine(arch, accel, image, words), *("-smp", "2", "-m", "512", "-serial", "stdio")]
 
@@ -141,7 +141,7 @@ def _machine(arch: Arch, accel: Accel, image: Image, kernel_words: list[str], ti
         accelerator, counting = "tcg,thread=single", ["-icount", "shift=0,sleep=on", "-rtc", "clock=vm"]
     return [
         arch.qemu,
-        *("-sandbox", "on,obsolete=deny,resourcecontrol=deny"),  # -daemonize dies of spawn=deny and elevateprivileges
+        *("-sandbox", "on,obsolete=deny,resourcecontrol=deny"),  # -daemonize needs spawn and elevateprivileges
         *("-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-no-reboot"),
         *("-machine", arch.qemu_machine, "-accel", accelerator, "-cpu", cpu, *counting),
         *("-kernel", str(image.kernel), "-initrd", str(image.initrd)),
@@ -150,19 +150,19 @@ def _machine(arch: Arch, accel: Accel, image: Image, kernel_words: list[str], ti
 
 
 def _disk(guest: Guest) -> list[str]:
-    """The image under a throw-away layer, which continues that of a checkpoint: a file without a name."""
+    """Return the disk's options: the image below a temporary layer, or below a checkpoint's, an unnamed file."""
     opened = "cache=unsafe,discard=unmap,if=none,id=" + DISK
     device = ["-device", f"virtio-blk-pci,drive={DISK}"]
     if not guest.resumes:
         return ["-drive", f"file={_escaped(guest.image.disk)},format=raw,snapshot=on,{opened}", *device]
     given = [word for descriptor in guest.resumes for word in ("-add-fd", f"fd={descriptor},set=1")]
-    # Nobody else can have it, and QEMU's own two descriptors of it would be in each other's way.
+    # No other process can open the file, and the locks of QEMU's own two descriptors would conflict.
     drive = f"file=/dev/fdset/1,file.locking=off,format=qcow2,{opened}"
     return [*given, "-drive", drive, *device, "-incoming", "defer"]
 
 
 def _becoming(guest: Guest) -> list[str]:
-    """Options by which QEMU becomes the guest's user: -runas, which Debian 13's has no more, or its successor."""
+    """Return the options by which QEMU switches to the guest's user: -runas, or its successor in Debian 13's QEMU."""
     if guest.user is None:
         return []
     name = f"{guest.user[0]}:{guest.user[1]}"
@@ -193,5 +193,5 @@ def _share_device(share: Share) -> list[str]:
 
 
 def _escaped(path: Path) -> str:
-    """A path inside a QEMU option, where a comma is written twice."""
+    """Return a path for a QEMU option, in which a comma is doubled."""
     return str(path).replace(",", ",,")

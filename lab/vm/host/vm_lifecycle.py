@@ -1,4 +1,4 @@
-"""The life of a VM: started when needed, booting or from a checkpoint, and ended."""
+"""The lifecycle of a VM: start on demand, by boot or from a checkpoint, and stop."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ MEMORY_MIB: Final = 4096
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the caller asks of the VM; None leaves the choice to the host's size."""
+    """The caller's requirements; None leaves the choice to rocelab, which depends on the host."""
 
     cpus: int | None = None
     memory_mib: int | None = None
     share: Path | None = None
     time: Time | None = None
-    """By default the host's where KVM works, and virtual elsewhere."""
+    """By default HOST if KVM works, and VIRTUAL otherwise."""
     checkpoint: str = ""
-    """What the VM is to continue from."""
+    """Name of the checkpoint to resume from; "" for any."""
     work: str = ""
-    """What its first command will do, as ``auto_checkpoint.work_of`` tells: a VM that has done it may be there."""
+    """The work of its first command, from ``auto_checkpoint.work_of``: a checkpoint may already contain it."""
     extra: str = ""
-    """What the image has besides, one of ``recipe.EXTRAS``; a VM that runs is asked for it only where it is named."""
+    """An addition to the image, one of ``recipe.EXTRAS``; a running VM is checked for it only if it is set."""
 
 
 def up(state: StateFolder, wanted: Wanted, progress: Progress) -> RunningVm:
-    """The VM that runs, started (and its image built) when there is none.
+    """Return the running VM; without one, start it, and build its image if needed.
 
-    A VM that runs already is returned as it is; UsageError when it is not what ``wanted`` asks for.
+    A running VM is returned as it is. Raises UsageError if it does not meet ``wanted``.
     """
     if wanted.time is Time.VIRTUAL and (wanted.cpus or 1) > 1:
         raise UsageError(f"virtual time has one CPU, not {wanted.cpus}", "leave --cpus out, or use --time host")
@@ -65,13 +65,13 @@ def up(state: StateFolder, wanted: Wanted, progress: Progress) -> RunningVm:
 
 
 def _built(wanted: Wanted, progress: Progress) -> Image:
-    from lab.vm.image.image_build import build  # noqa: PLC0415 - paid for only by those who start a VM
+    from lab.vm.image.image_build import build  # noqa: PLC0415 - slow to import, and needed only to start a VM
 
     return build(progress, extra=wanted.extra)
 
 
 def _started(image: Image, wanted: Wanted, state: StateFolder, progress: Progress) -> RunningVm:
-    """The VM that runs, made to go on where it was stopped, or replaced where one that is further costs nothing."""
+    """Return the running VM: started, thawed, or replaced by a checkpoint that already contains the work."""
     running = state.running()
     if running is None:
         return _start(_planned(image, wanted, state, progress), wanted, state, progress)
@@ -100,7 +100,7 @@ def _require(running: RunningVm, wanted: Wanted) -> None:
 
 
 def guest_of(running: RunningVm, state: StateFolder) -> Guest:
-    """The guest that runs, as it was to be started."""
+    """Return the settings with which the running guest was started."""
     return Guest(
         arch=current_recipe().arch,
         image=running.image,
@@ -119,7 +119,7 @@ def guest_of(running: RunningVm, state: StateFolder) -> Guest:
 
 
 def down(state: StateFolder) -> bool:
-    """End the VM and remove its traces; False when there was none."""
+    """Stop the VM and remove its files. Return False if there was none."""
     if not state.path.is_dir():
         return False
     with locked(state, lambda _line: None):
@@ -128,29 +128,29 @@ def down(state: StateFolder) -> bool:
 
 
 def last_fault(state: StateFolder) -> str:
-    """What the kernel of the VM that ended last said of it; "" when it said nothing."""
+    """Return the kernel fault of the VM that ended last; "" without one."""
     return fault(said(state))
 
 
 def is_shared(running: RunningVm, path: Path) -> bool:
-    """Whether the guest sees the host folder ``path`` at the same place."""
+    """Return whether the guest sees the host folder ``path`` at the same path."""
     return _share_of(running.shares, path) is not None
 
 
 def is_writable(running: RunningVm, path: Path) -> bool:
-    """Whether the guest may write to the host folder ``path``, which it sees at the same place."""
+    """Return whether the guest may write to the host folder ``path``, which it sees at the same path."""
     share = _share_of(running.shares, path)
     return share is not None and share.writable
 
 
 def _share_of(shares: Iterable[Share], path: Path) -> Share | None:
-    """The innermost, which in the guest is mounted over the others."""
+    """Return the innermost share of a path, which the guest mounts over the others."""
     over = [share for share in shares if path.is_relative_to(share.path)]
     return max(over, key=lambda share: len(share.path.parts), default=None)
 
 
 def _planned(image: Image, wanted: Wanted, state: StateFolder, progress: Progress) -> Guest:
-    """The guest that ``wanted`` asks for, on this host."""
+    """Return the settings of a guest that meets ``wanted`` on this host."""
     arch = current_recipe().arch
     process.find_tool(arch.qemu, arch.qemu_package)
     accel = Accel.TCG
@@ -201,13 +201,13 @@ def _start(guest: Guest, wanted: Wanted, state: StateFolder, progress: Progress)
 
 
 def touch(running: RunningVm, work: str, state: StateFolder, progress: Progress) -> auto_checkpoint.Touch:
-    """A command is about to run in the VM, which is not what it was any more."""
+    """Record that a command is about to run in the VM and change it."""
     with locked(state, progress):
         return auto_checkpoint.touch(guest_of(running, state), work, state)
 
 
 def keep(touch: auto_checkpoint.Touch, state: StateFolder, progress: Progress) -> None:
-    """Keep the VM as it is when the command of ``touch`` was the only one in it: the next is spared its work."""
+    """Save the VM if the command of ``touch`` was the only one in it, so that the next VM can skip its work."""
     if touch.token:
         with locked(state, progress):
             if running := state.running():
@@ -216,15 +216,15 @@ def keep(touch: auto_checkpoint.Touch, state: StateFolder, progress: Progress) -
 
 @contextlib.contextmanager
 def locked(state: StateFolder, progress: Progress) -> Iterator[None]:
-    """Nobody else starts, stops or saves the VM."""
+    """Keep other commands from starting, stopping or saving the VM."""
     with locks.held(state.lock, make=True, waiting=lambda holder: progress(f"waiting for {holder}")):
         yield
 
 
 def _shares(extra: Path | None) -> tuple[Share, ...]:
-    """The user's folders; UsageError for the checkout itself, whose code is run here, too.
+    """Return the shared folders. UsageError if the user shares the checkout itself, whose code the host runs, too.
 
-    Recordings are kept in recordings/ of the checkout, or of the current folder where rocelab was installed.
+    Recordings are kept in recordings/ of the checkout, or of the current folder if rocelab is installed.
     """
     root = checkout()
     if extra == root:
@@ -238,6 +238,6 @@ def _shares(extra: Path | None) -> tuple[Share, ...]:
 
 
 def _default_memory() -> int:
-    """4 GiB, or half of the host's memory when it has less than eight."""
+    """Return 4 GiB in MiB, or half of the host's memory if it has less than eight."""
     host_mib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
     return min(MEMORY_MIB, host_mib // 2)

@@ -1,4 +1,4 @@
-"""The records of a user's VMs, and whether the process of each is still that process."""
+"""The records of a user's VMs, and whether each VM's process still runs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _STARTTIME = 19
 
 @dataclass(frozen=True)
 class RunningVm:
-    """A started VM, as it is written to the state folder."""
+    """A started VM, as recorded in the state folder."""
 
     pid: int
     pid_started: int
-    """Start time of the process in clock ticks since boot: a recycled pid has another one."""
+    """Start time of the process in clock ticks since boot: a reused pid has another one."""
     accel: Accel
     time: Time
     cpus: int
@@ -39,7 +39,7 @@ class RunningVm:
     """Seconds since the epoch."""
     boot_seconds: float
     checkpoint: str = ""
-    """What it continued from; "" when it booted."""
+    """The checkpoint that it resumed from; "" if it booted."""
     tsc_khz: int | None = None
     """As in ``Guest``."""
     user: tuple[int, int] | None = None
@@ -47,7 +47,7 @@ class RunningVm:
 
     @property
     def guest_cache(self) -> Path:
-        """What its rocelab keeps in caches, and where calls find their files."""
+        """The host folder of the guest's caches and of the files of calls."""
         return next(share.path for share in self.shares if share.tag == CACHE)
 
     @property
@@ -56,11 +56,11 @@ class RunningVm:
         return max(0.0, time.time() - self.started)
 
     def alive(self) -> bool:
-        """Whether the process is there and still the one that was started."""
+        """Return whether the process still runs and is the one that was started."""
         return process_start(self.pid) == self.pid_started
 
     def to_json(self) -> str:
-        """As text, to be read by ``from_json``."""
+        """Return the JSON that ``from_json`` reads."""
         data = asdict(self)
         data["image"] = str(self.image.folder)
         data["shares"] = [asdict(share) | {"path": str(share.path)} for share in self.shares]
@@ -68,7 +68,7 @@ class RunningVm:
 
     @classmethod
     def from_json(cls, text: str) -> RunningVm:
-        """Read what ``to_json`` wrote; OperationFailed when it is something else."""
+        """Return the record that ``to_json`` encoded. Raises OperationFailed for anything else."""
         try:
             data: dict[str, Any] = json.loads(text)
             data["accel"], data["time"] = Accel(data["accel"]), Time(data["time"])
@@ -82,23 +82,23 @@ class RunningVm:
 
 @dataclass(frozen=True)
 class StateFolder:
-    """Where a user's VM leaves its traces."""
+    """The folder of a VM's state files."""
 
     path: Path
 
     @property
     def record(self) -> Path:
-        """The ``Running`` record."""
+        """The ``RunningVm`` record."""
         return self.path / "vm.json"
 
     @property
     def pid_file(self) -> Path:
-        """QEMU's own note of its pid, there before the record is."""
+        """QEMU's pid file, which exists before the record."""
         return self.path / "qemu.pid"
 
     @property
     def console(self) -> Path:
-        """The guest's serial console."""
+        """The output of the guest's serial console."""
         return self.path / "console.log"
 
     @property
@@ -108,40 +108,40 @@ class StateFolder:
 
     @property
     def ports(self) -> tuple[Path, ...]:
-        """Sockets of the ports on which calls come in."""
+        """Sockets of the ports for calls."""
         return tuple(map(self.port, range(PORTS)))
 
     def port(self, number: int) -> Path:
-        """Socket of one port; its lock is beside it."""
+        """Return the socket of one port; its lock is beside it."""
         return self.path / f"call-{number}"
 
     @property
     def lock(self) -> Path:
-        """Held while the VM is started or stopped."""
+        """The lock that is held while the VM is started or stopped."""
         return self.path / "lock"
 
     @property
     def frozen(self) -> Path:
-        """There while the VM is stopped and without its shares, to be saved."""
+        """Exists while the VM is paused, without its shares, to be saved."""
         return self.path / "frozen"
 
     @property
     def untouched(self) -> Path:
-        """Name of the checkpoint that the VM continued from, or booted into: there until a command runs in it."""
+        """Name of the checkpoint that equals the VM's state. It exists until a command runs in the VM."""
         return self.path / "untouched"
 
     @property
     def call_ended(self) -> Path:
-        """When the last command in the VM ended, by the caller's clock, in seconds since 1970."""
+        """The end of the last command in the VM, by the caller's clock, in seconds since 1970."""
         return self.path / "call-ended"
 
     @property
     def kvm_verdict(self) -> Path:
-        """Whether KVM worked, and in which boot of the host that was found."""
+        """The result of the KVM probe, with the boot id of the host."""
         return self.path / "kvm.json"
 
     def create(self) -> None:
-        """Make the folder, for this user's eyes only."""
+        """Create the folder, accessible only to this user. Raises OperationFailed if it belongs to another user."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.path.stat().st_uid != os.geteuid():
             raise OperationFailed(
@@ -149,7 +149,7 @@ class StateFolder:
             )
 
     def running(self) -> RunningVm | None:
-        """The VM that is up, or None."""
+        """Return the running VM, or None."""
         try:
             running = RunningVm.from_json(self.record.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -158,10 +158,10 @@ class StateFolder:
 
 
 def state_folder(name: str = "") -> StateFolder:
-    """Where the VM of this name leaves its traces; without one, where the usual VM does.
+    """Return the state folder of the VM with this name; of the default VM without a name.
 
-    ``$ROCELAB_VM_STATE``, /run/rocelab/vm for root, below ``$XDG_RUNTIME_DIR`` or the cache for others; a name is
-    put behind it. UsageError when it is none.
+    It is ``$ROCELAB_VM_STATE``; by default /run/rocelab/vm for root, and below ``$XDG_RUNTIME_DIR`` or the cache for
+    others. A name is appended to it. Raises UsageError for an invalid name.
     """
     usual = _usual_folder()
     if not name:
@@ -172,7 +172,7 @@ def state_folder(name: str = "") -> StateFolder:
 
 
 def all_running() -> dict[str, RunningVm]:
-    """The VMs of this user that are up, by name."""
+    """Return the running VMs of this user, by name."""
     usual = _usual_folder()
     folders = [usual, *usual.parent.glob(f"{usual.name}-*")]
     found = {}
@@ -193,12 +193,12 @@ def _usual_folder() -> Path:
 
 
 def parse_start(stat: str) -> int:
-    """The start time in the text of /proc/PID/stat; the command's name may hold spaces and parentheses."""
+    """Return the start time in the text of /proc/PID/stat; the command's name may contain spaces and parentheses."""
     return int(stat.rpartition(")")[2].split()[_STARTTIME])
 
 
 def process_start(pid: int) -> int | None:
-    """When the process ``pid`` started, in clock ticks since boot; None when there is none or it is a zombie."""
+    """Return a process's start time in clock ticks since boot; None if there is none, or it is a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""VMs end without a trace: whose process a record or a pid file tells of, and what it leaves."""
+"""Stop VMs and remove their files: identify QEMU by record or pid file, and end it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from lab.vm.host.vm_state import StateFolder
 
 _FAREWELL: Final = 5.0
-"""Seconds that a killed QEMU may take to end."""
+"""Seconds that a QEMU whose connection was lost may take to end."""
 
 
 def has_ended(running: RunningVm) -> bool:
-    """Whether the VM, whose connection was lost, is gone: QEMU outlives it while its memory is given back."""
+    """Return whether the VM, whose connection was lost, has ended. QEMU's exit takes a while to free its memory."""
     try:
         handle = os.pidfd_open(running.pid)
     except ProcessLookupError:
@@ -32,7 +32,7 @@ def has_ended(running: RunningVm) -> bool:
 
 
 def clear(state: StateFolder) -> bool:
-    """End whatever VM the folder tells of, recorded or half-started, and remove what it left."""
+    """End the VM of a state folder, recorded or half-started, and remove its files. Return whether one was ended."""
     recorded = _recorded(state)
     ended = False
     for pid, started in recorded:
@@ -44,7 +44,7 @@ def clear(state: StateFolder) -> bool:
 
 
 def _recorded(state: StateFolder) -> list[tuple[int, int]]:
-    """Pids with start times: of the record, and of a QEMU that was started and not recorded any more."""
+    """Return pids with start times: of the record, and of a QEMU that was started but not recorded."""
     found = []
     with contextlib.suppress(FileNotFoundError, OperationFailed):
         running = RunningVm.from_json(state.record.read_text(encoding="utf-8"))
@@ -58,7 +58,7 @@ def _recorded(state: StateFolder) -> list[tuple[int, int]]:
 
 
 def _is_ours(pid: int, state: StateFolder) -> bool:
-    """Whether the process names this folder's pid file on its command line, as our QEMU does."""
+    """Return whether the process has this folder's pid file on its command line, as rocelab's QEMU does."""
     try:
         return str(state.pid_file).encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except (FileNotFoundError, ProcessLookupError):
@@ -74,7 +74,7 @@ def _end(pid: int, started: int) -> bool:
     try:
         if process_start(pid) != started:
             return False
-        # Nothing is lost: the disk is a throw-away view, and shared folders are written through.
+        # No data is lost: the disk is a temporary layer, and shared folders are written through.
         signal.pidfd_send_signal(handle, signal.SIGKILL)
         select.select([handle], [], [])
         return True

@@ -1,4 +1,4 @@
-"""What differs between the processor architectures, in one table."""
+"""The differences between the processor architectures, in one table."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ _GLIBC_OF_TRIXIE = 41
 
 @dataclass(frozen=True)
 class Arch:
-    """One architecture: its names in Python, Debian, QEMU and pip, and where its kernel talks."""
+    """One architecture: its names in Python, Debian, QEMU and pip, and its console device."""
 
     machine: str
-    """As the kernel calls it: ``x86_64``."""
+    """The kernel's name: ``x86_64``."""
     debian: str
     qemu: str
     qemu_package: str
     qemu_machine: str
     emulated_cpu: str
-    """QEMU's model where it translates the guest's code."""
+    """QEMU's CPU model for emulation."""
     console: str
     nop: bytes
-    """The instruction that does nothing."""
+    """The machine code of NOP."""
     back: Callable[[int], bytes]
-    """The instruction that jumps back by so many octets."""
+    """Returns the instruction that jumps back over this number of bytes."""
 
     @property
     def pip_platforms(self) -> tuple[str, ...]:
-        """Platform tags of wheels that run in the guest, the best first."""
+        """Platform tags of wheels that run in the guest, in order of preference."""
         newest = [f"manylinux_2_{minor}_{self.machine}" for minor in range(_GLIBC_OF_TRIXIE, 16, -1)]
         return (*newest, f"manylinux2014_{self.machine}", f"linux_{self.machine}")
 
     def idle_loop(self, count: int) -> bytes:
-        """Machine code that runs ``count`` instructions without effect again and again, for ever."""
+        """Return machine code of an infinite loop of ``count`` NOPs."""
         nothing = self.nop * count
         return nothing + self.back(len(nothing))
 
 
 def _x86_back(octets: int) -> bytes:
-    """JMP rel32, counted from its end (Intel SDM volume 2A)."""
+    """Return JMP rel32; its offset counts from the instruction's end (Intel SDM volume 2A)."""
     return b"\xe9" + struct.pack("<i", -octets - 5)
 
 
 def _arm_back(octets: int) -> bytes:
-    """B with a 26-bit count of words (Arm ARM, C6.2)."""
+    """Return B with a 26-bit offset in words (Arm ARM, C6.2)."""
     return struct.pack("<I", 0x14000000 | (-octets // 4) & 0x3FFFFFF)
 
 
@@ -84,7 +84,7 @@ ARCHES = {
 
 
 def host_arch(machine: str = "") -> Arch:
-    """The entry for ``machine``, by default this host's; EnvironmentLacks when there is none."""
+    """Return the entry of ``machine``, by default this host's. Raises EnvironmentLacks if there is none."""
     machine = machine or platform.machine()
     if machine not in ARCHES:
         raise EnvironmentLacks(f"no VM for processor {machine}", f"use a host with {' or '.join(ARCHES)}")

@@ -1,6 +1,6 @@
-"""FRR as a container's image, made of Debian packages alone: for machines that reach no registry of images.
+"""A container image of FRR, made only of Debian packages: for machines without access to an image registry.
 
-The file is what ``docker load`` and ``podman load`` read, an image of one layer (Docker image specification v1.2).
+``docker load`` and ``podman load`` read the file, an image of one layer (Docker image specification v1.2).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _TIMEOUT: Final = 1800.0
 
 
 def build(start: Path, arch: Arch, scratch: Path, image: Path) -> None:
-    """Write the file ``image``; ``start`` is the program that containers of it begin with.
+    """Write the file ``image``; ``start`` is the first program of its containers.
 
-    OperationFailed with mmdebstrap's own words when a package cannot be had.
+    OperationFailed contains mmdebstrap's error if a package cannot be fetched.
     """
     layer = scratch / "layer.tar"
     argv = bootstrap(start, arch, layer, mirror=debian.host_mirror(), apt_options=debian.host_apt_options())
@@ -47,7 +47,7 @@ def build(start: Path, arch: Arch, scratch: Path, image: Path) -> None:
 
 
 def bootstrap(start: Path, arch: Arch, layer: Path, *, mirror: str | None, apt_options: list[str]) -> list[str]:
-    """Argument list of mmdebstrap: FRR and what it needs into the archive ``layer``."""
+    """Return mmdebstrap's argument list: FRR and its dependencies into the archive ``layer``."""
     settings = ['APT::Install-Recommends "false"', 'Acquire::Languages "none"', *apt_options]
     return [
         "mmdebstrap",
@@ -68,7 +68,7 @@ def bootstrap(start: Path, arch: Arch, layer: Path, *, mirror: str | None, apt_o
 
 
 def pack(layer: Path, arch: Arch, image: Path) -> None:
-    """The image ``image`` of one layer: that, what containers of it run, and what belongs together."""
+    """Write the file ``image``: the layer, the configuration of its containers, and the manifest."""
     with layer.open("rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
     config = {

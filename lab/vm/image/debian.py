@@ -1,4 +1,4 @@
-"""The argument lists that make a Debian root file system, and the mirror it comes from."""
+"""The argument lists that create a Debian root file system, and the choice of its mirror."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _SUITES = frozenset({"bookworm", "trixie", "forky", "sid", "stable", "testing", 
 _TAKEN_FROM_HOST = ("Acquire::http", "Acquire::https", "Acquire::Retries", "Acquire::ForceIPv")
 
 
-# dpkg-excludes leaves out dracut's kernel hook, which would build an initrd that nothing boots; dracut's own
-# package scripts insist on running it.
+# dpkg-excludes leaves out dracut's kernel hook, which would build an initrd that nothing boots. dracut's own package
+# scripts fail without the hook.
 _NO_INITRD = """
 hook=$1/etc/kernel/postinst.d/dracut
 mkdir -p "${hook%/*}" && echo '#!/bin/sh' >"$hook" && chmod 755 "$hook"
@@ -37,7 +37,7 @@ mkdir -p "${hook%/*}" && echo '#!/bin/sh' >"$hook" && chmod 755 "$hook"
 
 
 def in_namespaces(argv: Iterable[str | Path], *, root: bool) -> list[str | Path]:
-    """``argv`` as root of its own mount and PID namespaces (and, for a plain user, of a user namespace).
+    """Return ``argv`` as root of new mount and PID namespaces, and of a user namespace for users other than root.
 
     Nothing is mounted on the host, and killing the first process ends all of them.
     """
@@ -46,9 +46,9 @@ def in_namespaces(argv: Iterable[str | Path], *, root: bool) -> list[str | Path]
 
 
 def pick_mirror(index_targets: str) -> str | None:
-    """The main archive among lines of ``apt-get indextargets``, or None when the host has no Debian mirror.
+    """Return the main archive in the output of ``apt-get indextargets``; None if the host has no Debian mirror.
 
-    apt knows the origin of an archive only after an update; before it, the usual path has to do.
+    apt knows the origin of an archive only after an update. Before that, the usual path decides.
     """
     for line in index_targets.splitlines():
         origin, release, component, uri = line.split("\t")
@@ -59,7 +59,7 @@ def pick_mirror(index_targets: str) -> str | None:
 
 
 def host_mirror() -> str | None:
-    """The Debian mirror of this host's own apt; None leaves the choice to mmdebstrap."""
+    """Return the Debian mirror of this host's apt; None leaves the choice to mmdebstrap."""
     argv = ("apt-get", "indextargets", "--format", _INDEX_FORMAT)
     updated = process.run([*argv, "Created-By: Packages"]).stdout
     configured = process.run([*argv, "--no-release-info", "Created-By: Packages"]).stdout
@@ -67,19 +67,19 @@ def host_mirror() -> str | None:
 
 
 def pick_apt_options(dump: str) -> list[str]:
-    """The lines of ``apt-config dump`` that say how to reach a mirror: proxies, timeouts, retries."""
+    """Return the lines of ``apt-config dump`` that are needed to reach a mirror: proxies, timeouts, retries."""
     return [line for line in dump.splitlines() if line.startswith(_TAKEN_FROM_HOST) and not line.endswith(' "";')]
 
 
 def host_apt_options() -> list[str]:
-    """How this host's apt reaches its mirrors."""
+    """Return the options by which this host's apt reaches its mirrors."""
     return pick_apt_options(process.run(["apt-config", "dump"]).stdout)
 
 
 def bootstrap(
     recipe: Recipe, stage: Path, tree: Path, *, mirror: str | None, apt_options: Iterable[str]
 ) -> list[str]:
-    """Argument list of mmdebstrap: packages into ``tree``, the files of ``stage`` over them, then ``provision``."""
+    """Return mmdebstrap's argument list: packages into ``tree``, the files of ``stage``, then ``provision``."""
     settings = ['APT::Install-Recommends "false"', 'Acquire::Languages "none"', *apt_options]
     hooks = [
         ("setup", _NO_INITRD),
@@ -92,7 +92,7 @@ def bootstrap(
         "--mode=unshare",
         "--format=directory",
         "--variant=minbase",
-        f"--keyring={KEYRING}",  # beside those of /etc/apt/trusted.gpg.d, which on Ubuntu are not Debian's
+        f"--keyring={KEYRING}",  # in addition to /etc/apt/trusted.gpg.d, which on Ubuntu lacks Debian's keys
         f"--architectures={recipe.arch.debian}",
         f"--include={','.join(recipe.packages)}",
         f"--dpkgopt={recipe.guest / 'dpkg-excludes'}",
@@ -105,9 +105,9 @@ def bootstrap(
 
 
 def lock_for_guest(lock: str, arch: Arch) -> str:
-    """The lines of a lock file that apply in the guest, without the conditions that say so.
+    """Return the lines of a lock file that apply in the guest, without their conditions.
 
-    pip would judge the conditions (``; python_full_version < '3.12'``) by the Python it runs on, the host's.
+    pip would evaluate the conditions (``; python_full_version < '3.12'``) for the host's Python.
     """
     guest = {
         "implementation_name": "cpython",
@@ -131,9 +131,9 @@ def lock_for_guest(lock: str, arch: Arch) -> str:
 
 
 def pip_install(arch: Arch, lock: Path, target: Path, python: str) -> list[str]:
-    """Argument list of the host's pip: the packages of ``lock`` for the guest's Python into ``target``.
+    """Return the argument list of the host's pip: packages of ``lock`` into ``target``, for the guest's Python.
 
-    The versions are decided already, and pip would hold their required Python against its own.
+    --ignore-requires-python: the lock already decides the versions, and pip would check them against its own Python.
     """
     platforms = [word for name in arch.pip_platforms for word in ("--platform", name)]
     return [
@@ -152,6 +152,6 @@ def pip_install(arch: Arch, lock: Path, target: Path, python: str) -> list[str]:
 
 
 def require_keyring() -> None:
-    """EnvironmentLacks when this host cannot check Debian's signatures."""
+    """Raise EnvironmentLacks if this host cannot verify Debian's signatures."""
     if not KEYRING.is_file():
         raise EnvironmentLacks(f"no {KEYRING}", "apt-get install debian-archive-keyring")

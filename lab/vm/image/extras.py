@@ -1,4 +1,4 @@
-"""What comes into an image with containerlab besides Debian's packages: its own program, and an image of FRR."""
+"""The additions of an image with containerlab: containerlab itself, and a container image of FRR."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ FRR: Final = Path("usr/local/share/rocelab/frr.tar")
 _MODULE: Final = "github.com/srl-labs/containerlab"
 _PACKAGE_OF_GO: Final = "golang"
 _TIMEOUT: Final = 3600.0
-"""Seconds; it is some minutes on two cores."""
+"""Seconds. The build takes some minutes on two cores."""
 
 
 def stage_extra(folder: Path, arch: Arch, stage: Path, scratch: Path, progress: Progress) -> None:
-    """Lay out in ``stage`` what the extra in ``folder`` adds; OperationFailed when a part of it cannot be made."""
+    """Put the files of the extra in ``folder`` into ``stage``. Raises OperationFailed if a part cannot be built."""
     shutil.copytree(folder / "root", stage, dirs_exist_ok=True)
     progress("containerlab: Go builds it, which takes minutes the first time")
     build_program(folder, arch, scratch, stage / PROGRAM)
@@ -37,10 +37,10 @@ def stage_extra(folder: Path, arch: Arch, stage: Path, scratch: Path, progress: 
 
 
 def build_program(folder: Path, arch: Arch, scratch: Path, program: Path) -> None:
-    """Build containerlab from the very sources that ``folder`` names, by Go as this host has it set up.
+    """Build containerlab from the exact sources that ``folder`` pins, with this host's Go and its settings.
 
-    It is built in a module that requires it. ``go install`` would ask for a list of its versions, which not every
-    mirror of modules has.
+    It is built in a module that requires it. ``go install`` would request a list of its versions, which some module
+    mirrors lack.
     """
     go = process.find_tool("go", _PACKAGE_OF_GO)
     _require_go(go, folder / "go.mod")
@@ -62,14 +62,14 @@ def build_program(folder: Path, arch: Arch, scratch: Path, program: Path) -> Non
 
 
 def pinned(mod: Path) -> str:
-    """The version of containerlab that a go.mod requires."""
+    """Return the version of containerlab that a go.mod requires."""
     found = re.search(rf"^require {re.escape(_MODULE)} (\S+)$", mod.read_text(encoding="utf-8"), re.MULTILINE)
-    assert found is not None  # noqa: S101 - the file is ours
+    assert found is not None  # noqa: S101 - the file belongs to this repository
     return found[1]
 
 
 def _require_go(go: str, mod: Path) -> None:
-    """EnvironmentLacks when Go is older than the sources want: it would fetch itself anew, from who knows where."""
+    """Raise EnvironmentLacks if Go is older than the sources require: it would download a newer Go by itself."""
     wanted = re.search(r"^go (\d+)\.(\d+)", mod.read_text(encoding="utf-8"), re.MULTILINE)
     have = re.search(r"go(\d+)\.(\d+)", process.run([go, "env", "GOVERSION"]).stdout)
     if wanted and have and tuple(map(int, have.groups())) < tuple(map(int, wanted.groups())):

@@ -1,4 +1,4 @@
-"""Build the image: Debian packages and locked Python packages into one root file system, whole or not at all."""
+"""Build the image atomically: Debian packages and locked Python packages in one root file system."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 DISK_NEEDED = 4 * 10**9
 DISK_SIZE = "6G"
-"""What the guest sees; the file is sparse and grows only in the running VM's own overlay."""
+"""The disk's size in the guest. The file is sparse, and grows only in the running VM's own overlay."""
 
 _TOOLS = {
     "mmdebstrap": "mmdebstrap",
@@ -42,11 +42,11 @@ _OTHERS_KEPT = 1
 
 
 def build(progress: Progress, *, extra: str = "", force: bool = False) -> Image:
-    """The image of this checkout's recipe, built when the cache has not got it; older images are removed.
+    """Return the image of this checkout's recipe, built if it is not in the cache; older images are removed.
 
     ``extra`` is one of ``recipe.EXTRAS``, or none. ``progress`` gets one line per step. EnvironmentLacks names a
-    missing tool or too little disk, OperationFailed the step that broke and the log; either way, and on an interrupt,
-    nothing half-built stays.
+    missing tool or too little disk space. OperationFailed names the step that failed and the log. After an error or
+    an interrupt nothing half-built stays.
     """
     recipe = current_recipe(extra)
     image = image_of(recipe)
@@ -72,8 +72,8 @@ def build(progress: Progress, *, extra: str = "", force: bool = False) -> Image:
 def prune(keep: Image) -> list[str]:
     """Remove the images of other recipes and return their hashes.
 
-    The newest of them stays, so that two checkouts do not take turns building, and so does one that a VM runs from,
-    wherever its state is.
+    The newest of them stays, so that two checkouts do not rebuild in turn. An image that a VM runs from stays, too,
+    wherever that VM's state folder is.
     """
     others = [Image(folder) for folder in cache_root().iterdir() if folder != keep.folder and Image(folder).complete]
     removed = []
@@ -120,7 +120,7 @@ class _Build:
         self._write_manifest(release, time.monotonic() - began)
 
     def _stage_files(self) -> None:
-        """Lay out what goes over Debian's own files."""
+        """Lay out the files that are added to Debian's."""
         shutil.copytree(self.recipe.guest / "root", self._stage)
         own = self._stage / "usr/local/lib/rocelab"
         shutil.copy(self.recipe.guest / "provision", own)
@@ -133,7 +133,7 @@ class _Build:
             process.run(debian.pip_install(self.recipe.arch, lock, packages, sys.executable), timeout=600)
         if self.recipe.extra_folder is not None:
             stage_extra(self.recipe.extra_folder, self.recipe.arch, self._stage, self.scratch, self.progress)
-        # Their scripts start with this host's Python; the guest has its own.
+        # Their scripts have the path of this host's Python; the guest has its own.
         shutil.rmtree(packages / "bin", ignore_errors=True)
         (packages / "rocelab.pth").write_text("/rocelab\n", encoding="ascii")
 
@@ -150,7 +150,7 @@ class _Build:
                     self.progress(f"Debian packages: {line[3:-3]}")
 
             with _step("mmdebstrap", f"see {log}"):
-                stream_output.stream(_as_root(argv), on_line, grace=0)  # nothing outlives its PID namespace
+                stream_output.stream(_as_root(argv), on_line, grace=0)  # all processes end with its PID namespace
 
     def _kernel_release(self) -> str:
         (modules,) = (self._tree / "usr/lib/modules").iterdir()
@@ -180,7 +180,7 @@ class _Build:
 
 @contextlib.contextmanager
 def _step(name: str, remedy: str = "") -> Iterator[None]:
-    """Tell a failed program by what it was to do: its argument list is too long for anyone to read."""
+    """Report a failed program by the name of the step: its argument list is too long to read."""
     try:
         yield
     except CommandFailed as error:
@@ -211,7 +211,7 @@ def _require_disk(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _locked_cache(progress: Progress) -> Iterator[None]:
-    """One build at a time; a second one waits, and then usually finds the image there."""
+    """Allow one build at a time. A second one waits, and then usually finds the image complete."""
     cache_root().mkdir(parents=True, exist_ok=True)
     path = cache_root() / "lock"
     with locks.held(path, make=True, waiting=lambda holder: progress(f"waiting for {holder}")):
@@ -228,7 +228,7 @@ def _scratch() -> Iterator[Path]:
 
 
 def _clear_leftovers() -> None:
-    """Remove what a killed build left; the lock says that no other build runs."""
+    """Remove the files of a killed build; the lock ensures that no other build runs."""
     for folder in cache_root().glob(f"{_BUILDING}*"):
         _remove_tree(folder)
 

@@ -1,4 +1,4 @@
-"""A minimal initial RAM disk: busybox, the few modules the root disk needs in load order, one script."""
+"""A minimal initial RAM disk: busybox, the modules of the root disk in load order, and one script."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Cpio:
 
 
 def load_order(modules_dep: str, wanted: tuple[str, ...]) -> list[str]:
-    """Paths of the ``wanted`` modules and what they depend on, each after its own dependencies.
+    """Return the paths of the ``wanted`` modules and their dependencies, each after its own dependencies.
 
     Names that modules.dep does not list are built into the kernel and need no loading.
     """
@@ -65,7 +65,7 @@ def load_order(modules_dep: str, wanted: tuple[str, ...]) -> list[str]:
 
 
 def build_initrd(tree: Path, release: str, first_program: Path) -> bytes:
-    """The archive for kernel ``release`` of the root file system ``tree``; ``first_program`` runs as /init."""
+    """Return the archive for kernel ``release`` of the root file system ``tree``; ``first_program`` is /init."""
     modules = tree / "usr/lib/modules" / release
     order = load_order((modules / "modules.dep").read_text(encoding="ascii"), ROOT_DISK_MODULES)
     archive = Cpio()
