@@ -1,6 +1,6 @@
-"""What this machine can do for rocelab, where the rest would work, and the command that fixes each lack.
+"""The capabilities of this machine, where each feature works, and the command that provides what is missing.
 
 Start at ``capabilities``, the one table::
 
-    capabilities (tried) -> features (here, in the VM, not at all) ; remedies (this distribution's command)
+    capabilities (probed) -> features (here, in the VM, not at all) ; remedies (this distribution's command)
 """

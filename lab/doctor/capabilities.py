@@ -1,4 +1,4 @@
-"""Every capability that rocelab uses: how it is tried, what needs it, and what mends its lack. One table."""
+"""The table of all capabilities that rocelab uses: how each is probed, what needs it, and its remedy."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """One thing that a machine has or has not."""
+    """Something that a machine may have or lack."""
 
     name: str
     serves: str
-    """What needs it."""
+    """The feature that needs it."""
     look: Callable[[HostDistribution], ProbeFinding]
-    """Tries it, and leaves nothing behind."""
+    """Probes it, and leaves nothing behind."""
     mend: Callable[[HostDistribution], str]
-    """The one command that mends its lack."""
+    """Returns the command that provides it."""
     optional: bool = False
-    """Whether what it serves works without it, less well."""
+    """Whether the feature works without it, with limitations."""
     on_host: bool = False
-    """Whether it is of no use inside the VM."""
+    """Whether it is useless inside the VM."""
 
 
 def _frr(host: HostDistribution) -> ProbeFinding:  # noqa: ARG001
@@ -57,7 +57,7 @@ def _frr(host: HostDistribution) -> ProbeFinding:  # noqa: ARG001
 
 
 def _rxe(host: HostDistribution) -> ProbeFinding:
-    """Loads the modules first, as bringing up a fabric does: the device is of no use unless programs see it."""
+    """Probe rxe after loading its modules, as `up` does: the device is useless unless programs see it."""
     if not host.root:
         return probe.rxe()
     try:
@@ -68,12 +68,12 @@ def _rxe(host: HostDistribution) -> ProbeFinding:
 
 
 def _bpf_qdisc(host: HostDistribution) -> ProbeFinding:
-    """With the programs of the ports, but for the VM's kernel, which rocelab brings: there they take seconds."""
+    """Probe with the port's own programs. In the VM, whose kernel is known, loading them would take seconds."""
     return probe.bpf_qdisc() if host.in_vm else port_maps.trial()
 
 
 def _mend_bpf_qdisc(host: HostDistribution) -> str:
-    """A kernel that has it may lack only the library; none helps one that has not."""
+    """Return the remedy: libbpf if only the library is missing, and the VM if the kernel lacks BPF qdiscs."""
     return (probe.declares_bpf_qdisc() and probe.lack_of_libbpf()) or remedies.the_vm(host)
 
 
@@ -94,7 +94,7 @@ def _image(host: HostDistribution) -> ProbeFinding:  # noqa: ARG001
 
 
 def _kvm(host: HostDistribution) -> ProbeFinding:
-    """Runs a guest, once per boot of the host: the device node alone proves nothing."""
+    """Run a probe guest, once per boot of the host: the device node alone proves nothing."""
     if not host.kvm:
         return ProbeFinding(False, f"no {remedies.KVM}")
     if not os.access(remedies.KVM, os.R_OK | os.W_OK):
@@ -111,7 +111,7 @@ def _kvm(host: HostDistribution) -> ProbeFinding:
 
 
 def _docker(_: HostDistribution) -> ProbeFinding:
-    """Docker's engine: many machines have the program that asks for one, and no engine."""
+    """Probe Docker's engine: many machines have the client program, but no engine."""
     program = process.which("docker")
     if program is None:
         return ProbeFinding(False, "not installed")
@@ -190,12 +190,12 @@ CAPABILITIES: Final = (
 
 
 def relevant(host: HostDistribution) -> list[Capability]:
-    """The capabilities that matter here: inside the VM, those of a VM's host do not."""
+    """Return the capabilities that matter here: inside the VM, those of its host do not."""
     return [capability for capability in CAPABILITIES if not (host.in_vm and capability.on_host)]
 
 
 def look(host: HostDistribution, capabilities: Iterable[Capability]) -> Mapping[str, ProbeFinding]:
-    """Try the capabilities, side by side; by name, in their order."""
+    """Probe the capabilities in parallel. Return the findings by name, in the given order."""
     wanted = list(capabilities)
     with ThreadPoolExecutor() as testers:
         findings = testers.map(lambda capability: capability.look(host), wanted)

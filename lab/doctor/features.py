@@ -1,4 +1,4 @@
-"""From capabilities to what a user can do: here, in the VM, or not at all. Pure: findings in, verdicts out."""
+"""Derive from the capabilities where each feature works: here, in the VM, or not at all. Pure functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class FeaturePlace(StrEnum):
-    """Where a feature works."""
+    """The place where a feature works."""
 
     HERE = "here"
     VM = "in the VM"
@@ -26,17 +26,17 @@ class FeaturePlace(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """Something users do, and the capabilities it takes on the machine that does it."""
+    """Something that users do, and the capabilities that it needs."""
 
     name: str
     needs: tuple[str, ...]
     in_vm: bool = True
-    """Whether the VM can do it for a machine that cannot."""
+    """Whether the VM can provide it on a machine that lacks the capabilities."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureVerdict:
-    """Where a feature works, the capabilities that this machine lacks for it, and the remedy for the first."""
+    """The place where a feature works, the missing capabilities of this machine, and the remedy for the first."""
 
     feature: str
     place: FeaturePlace
@@ -64,7 +64,7 @@ _MENDED_BY: Final = {capability.name: capability.mend for capability in CAPABILI
 
 
 def judge(host: HostDistribution, findings: Mapping[str, ProbeFinding]) -> list[FeatureVerdict]:
-    """A verdict on each feature, and on the VM itself when we are not in it."""
+    """Return a verdict on each feature, and outside of the VM also on the VM itself."""
     vm = None if host.in_vm else _judge(VM, host, findings, vm_works=False)
     vm_works = vm is not None and vm.place is FeaturePlace.HERE
     verdicts = [_judge(feature, host, findings, vm_works=vm_works) for feature in FEATURES]

@@ -1,4 +1,4 @@
-"""The one command that mends a lack, as this distribution spells it."""
+"""The command that provides a missing capability on this distribution."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ KVM: Final = Path("/dev/kvm")
 
 @dataclass(frozen=True, slots=True)
 class HostDistribution:
-    """What decides how a thing is installed here."""
+    """The properties of this machine that decide how something is installed."""
 
     distribution: str
     """``ID`` of os-release(5): ``debian``, ``ubuntu``."""
     machine: str
-    """Processor as the kernel calls it: ``x86_64``."""
+    """The kernel's name of the processor: ``x86_64``."""
     release: str
     """The kernel's release."""
     root: bool
     in_vm: bool
     kvm: bool
-    """Whether the device of KVM is there; it may still not run guests."""
+    """Whether the device of KVM exists; it may still fail to run guests."""
     time: str = time_source.HOST
-    """Whose time it lives in."""
+    """Its kind of time, ``time_source.HOST`` or ``VIRTUAL``."""
 
     @property
     def qemu(self) -> str:
@@ -40,7 +40,7 @@ class HostDistribution:
 
     @property
     def qemu_package(self) -> str:
-        """The Debian package that has it."""
+        """The Debian package that contains it."""
         arch = ARCHES.get(self.machine)
         return arch.qemu_package if arch else "qemu-system"
 
@@ -52,7 +52,7 @@ class HostDistribution:
 
 
 def this_host() -> HostDistribution:
-    """The machine we run on."""
+    """Return the properties of this machine."""
     try:
         distribution = platform.freedesktop_os_release()["ID"]
     except OSError:
@@ -69,17 +69,17 @@ def this_host() -> HostDistribution:
 
 
 def become_root(host: HostDistribution) -> str:
-    """Look again with the rights that building namespaces takes."""
+    """Return the command that repeats the check with the rights that namespaces need."""
     return _privileged(host, "rocelab doctor")
 
 
 def install(host: HostDistribution, *packages: str) -> str:
-    """Install Debian packages; Ubuntu's have the same names."""
+    """Return the command that installs Debian packages; Ubuntu's have the same names."""
     return _privileged(host, f"apt-get install {' '.join(packages)}")
 
 
 def kernel_module(host: HostDistribution) -> str:
-    """Get a module that the smallest kernels of distributions lack; elsewhere, use the VM."""
+    """Return the command for a module that a distribution's minimal kernels lack; otherwise, that for the VM."""
     if host.distribution == "ubuntu":
         return install(host, f"linux-modules-extra-{host.release}")
     if host.distribution == "debian" and "-cloud-" in host.release:
@@ -88,12 +88,12 @@ def kernel_module(host: HostDistribution) -> str:
 
 
 def the_vm(host: HostDistribution) -> str:
-    """Do it in the VM, which brings the newest kernel."""
+    """Return the command for the VM, which has the newest kernel."""
     return "rocelab vm build --force, outside of the VM" if host.in_vm else "rocelab vm up"
 
 
 def run_kvm(host: HostDistribution) -> str:
-    """Let the VM run at full speed; it works without, too."""
+    """Return the remedy for KVM, with which the VM runs at full speed; it also works without."""
     if host.kvm and not host.root:
         return "sudo adduser $USER kvm"
     return "turn on nested virtualisation"
