@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lab.kernel.process.netns import Namespace
 
 MAX_NAME: Final = 63
-"""Characters: the kernel's IB_DEVICE_NAME_MAX less its terminating zero."""
+"""Maximum number of characters: the kernel's IB_DEVICE_NAME_MAX less its terminating zero."""
 _MODULES: Final = ("rdma_rxe", "ib_uverbs", "rdma_ucm")
 _NEEDS_VM: Final = "use the VM: rocelab --vm, see rocelab doctor"
 _DIGEST: Final = 8

@@ -37,9 +37,9 @@ class RuledOut:
 
 
 def broken_phase(recording: Recording, began: float | None) -> RecordingPhase:
-    """Return the phase to examine: the one named ``WORST``, else the first after the first fault, else the last.
+    """Return the phase to examine: the one named ``WORST``, else the first that ends after the fault, else the last.
 
-    ``began`` is the injection time of the first fault, in seconds of the recording.
+    ``began`` is the injection time of the first fault, in seconds of the recording; None without a fault.
     """
     phases = phases_of(recording)
     named = [phase for phase in phases if phase.name == WORST]
@@ -100,7 +100,7 @@ def _sum(figures: Sequence[ReportFigure], measure: Measure, phase: RecordingPhas
 
 
 def alarms(figures: Sequence[ReportFigure], first: str, phase: str) -> Iterator[str]:
-    """Yield the counters that would have raised an alarm: the largest rise since the first phase of each measure."""
+    """Yield counters that would have raised an alarm: of each measure, the one that rose most since ``first``."""
     shown = 0
     for measure in (measures.PAUSED, measures.ECN_MARKED, measures.DROPPED, *DEVICE_FIGURES):
         name = measure.name

@@ -34,7 +34,7 @@ def steps_of(topology: Topology, facts: ReportFacts) -> list[dict[str, Any]]:
 
 
 def opening_of(facts: ReportFacts, steps: list[dict[str, Any]]) -> float:
-    """Return the time shown first, in seconds: the whole wave, else the fault's full effect, else the run's end.
+    """Return the time shown first, in seconds: the whole wave, else the effect of the fault, else the run's end.
 
     For a recording without a story, it is the busiest time.
     """

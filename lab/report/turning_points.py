@@ -22,7 +22,7 @@ class TurningPoint:
     at: float
     what: str
     rank: int = 0
-    """Priority if a story has fewer turns: the lowest is left out first, but never the first or the last point."""
+    """If a story has fewer turns, points of the lowest rank are left out first; the first and last point go last."""
     mends: bool = False
     """Whether the change only heals faults."""
 

@@ -105,7 +105,7 @@ class Recording:
         folder = Folder(path)
         about = read_about(folder)
         if about.get("complete"):
-            from lab.telemetry.store.parquet import ParquetStore  # noqa: PLC0415 - pyarrow, which a log does without
+            from lab.telemetry.store.parquet import ParquetStore  # noqa: PLC0415 - pyarrow, which logs do not need
 
             try:
                 return cls(

@@ -35,7 +35,7 @@ _ALL: Final = range(8)
 class PortView:
     """A port by its name, ``leaf1:swp3``; on a host, ``h1:rx-eth1`` is the drain of its NIC.
 
-    Counters without a priority, queue or group are the sum of all eight.
+    Every counter is returned as a time series. Without a priority, queue or group it is the sum of all eight.
     """
 
     name: str

@@ -16,7 +16,7 @@ _VENDOR: Final = Path("/sys/class/dmi/id/sys_vendor")
 
 
 def host_facts() -> dict[str, Any]:
-    """Return kernel, CPU, hypervisor vendor, kind of time (host or virtual), and versions."""
+    """Return kernel, CPU, machine vendor (DMI), kind of time (host or virtual), and versions."""
     return {
         "rocelab": __version__,
         "python": platform.python_version(),

@@ -62,7 +62,7 @@ class Recorder:
     _forwards: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def begin(  # noqa: PLR0913 - what is recorded, and how
+    def begin(  # noqa: PLR0913 - options of a recording
         cls,
         path: Path,
         fabric: Fabric,

@@ -65,7 +65,7 @@ class RdmaSource:
             except OSError:
                 self.gone.add(device[2])
 
-    def look(self, now: int) -> Iterator[dict[str, str]]:  # noqa: ARG002 - as others are asked
+    def look(self, now: int) -> Iterator[dict[str, str]]:  # noqa: ARG002 - signature of all event sources
         """Yield an event for each device that is gone, once."""
         for node, interface, device in self._devices:
             if device in self.gone - self._reported:
