@@ -1,1 +1,1 @@
-"""What commands share: output, progress, options, completion, opening a running fabric."""
+"""Shared parts of the commands: output, progress, options, completion, access to a running fabric."""

@@ -1,4 +1,4 @@
-"""Where a capture comes from: a file, a compressed one, or standard input."""
+"""Sources of captures: a file, a compressed file, or standard input."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ CaptureArgument = Annotated[
 
 
 def require_file(file: Path, wants: str) -> None:
-    """UsageError where ``wants`` reads a capture twice that can be read once only."""
+    """Raise UsageError if ``file`` is not a regular file, because ``wants`` reads it twice."""
     if not file.is_file():
         raise UsageError(f"{wants} reads {file} twice, but a pipe can be read only once", "save it to a file first")
 
 
 @contextlib.contextmanager
 def open_capture(file: Path) -> Iterator[BinaryIO]:
-    """Open what ``file`` names; UsageError when that cannot be, or what is compressed is damaged."""
+    """Open ``file``, or standard input for ``-``; UsageError if it cannot be read or is damaged."""
     try:
         with contextlib.ExitStack() as stack:
             name = sys.stdin.fileno() if str(file) == "-" else file
@@ -48,14 +48,14 @@ def open_capture(file: Path) -> Iterator[BinaryIO]:
 
 
 def _damage() -> tuple[type[Exception], ...]:
-    """What unpacking raises where the file is damaged; looked at only when something was raised."""
+    """Return the exceptions for damaged archives; evaluated only after an exception."""
     from zstandard import ZstdError  # noqa: PLC0415 - 1.5 MB, of which most captures need nothing
 
     return EOFError, zlib.error, gzip.BadGzipFile, ZstdError
 
 
 def _unpacked(packed: BufferedReader[FileIO]) -> BinaryIO:
-    """What is in ``packed``, by how it begins (RFC 1952 section 2.3.1, RFC 8878 section 3.1.1)."""
+    """Return the decompressed stream, by its magic number (RFC 1952 section 2.3.1, RFC 8878 section 3.1.1)."""
     magic = packed.peek(len(_ZSTD))[: len(_ZSTD)]
     if magic == _ZSTD:
         import zstandard  # noqa: PLC0415 - see _damage

@@ -1,4 +1,4 @@
-"""What the shell offers when a reader presses Tab."""
+"""Shell completion of names."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lab.errors import LabError
 
 
 def fabric_names() -> list[str]:
-    """Fabrics on this machine."""
+    """Complete the fabrics on this machine."""
     from lab.backends import fabric_state  # noqa: PLC0415 - only the shell needs it, and commands wait for imports
 
     return [fabric.name for fabric in fabric_state.all_fabrics()]
 
 
 def node_names() -> list[str]:
-    """Nodes of all fabrics on this machine."""
+    """Complete the nodes of all fabrics on this machine."""
     from lab.backends import fabric_state  # noqa: PLC0415
 
     names: set[str] = set()
@@ -32,7 +32,7 @@ def node_names() -> list[str]:
 
 
 def port_names() -> list[str]:
-    """Nodes of all fabrics on this machine, and their interfaces: leaf1, leaf1:swp1."""
+    """Complete nodes and interfaces of all fabrics on this machine: leaf1, leaf1:swp1."""
     from lab.backends import fabric_state  # noqa: PLC0415
     from lab.model.values.link_selection import every_port  # noqa: PLC0415
 
@@ -44,7 +44,7 @@ def port_names() -> list[str]:
 
 
 def run_names() -> list[str]:
-    """Recordings in recordings/."""
+    """Complete the recordings in recordings/."""
     return sorted(each.parent.name for each in Path("recordings").glob("*/recording.json"))
 
 
@@ -52,4 +52,4 @@ FabricOption = Annotated[
     str | None,
     typer.Option("--fabric", metavar="NAME", help="The fabric, if several run.", autocompletion=fabric_names),
 ]
-"""Of every command that is about a running fabric."""
+"""The option --fabric of every command about a running fabric."""

@@ -1,4 +1,4 @@
-"""Wide tables on narrow terminals: whole columns are left out, the least important first, and no cell is split."""
+"""Fit wide tables into narrow terminals: the least important columns are left out, and no cell is split."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _FRAME: Final = 3
-"""Characters that a column takes beside its cells; the table itself takes one more."""
+"""Characters that a column takes in addition to its cells; the table itself takes one more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column by its key; those of a higher ``rank`` are left out first, those of rank 0 never."""
+    """A column and its key; a higher ``rank`` is left out earlier, rank 0 never."""
 
     key: str
     head: str
@@ -28,20 +28,20 @@ class Column:
 
 
 def left_out_note(keys: Sequence[str], remedy: str) -> str:
-    """The line below a table that names the columns it left out on a narrow terminal; ``remedy`` shows them."""
+    """Return the line that names the columns left out on a narrow terminal; ``remedy`` shows how to see them."""
     return f"Columns left out on this narrow terminal: {', '.join(keys)}. {remedy}"
 
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """The columns of a table that somebody asked for, or of which as many are shown as fit."""
+    """The columns of a table: those that the user selected, or as many as fit."""
 
     columns: Sequence[Column]
     asked: tuple[str, ...] | None = None
 
     @classmethod
     def parse(cls, columns: Sequence[Column], text: str | None) -> TableLayout:
-        """The columns that ``text`` names, with commas between; UsageError where there is no such column."""
+        """Parse column names separated by commas; UsageError for an unknown name."""
         if text is None:
             return cls(columns)
         keys = [column.key for column in columns]
@@ -52,7 +52,7 @@ class TableLayout:
         return cls(columns, asked)
 
     def draw(self, title: str, rows: Sequence[Sequence[object]], width: int) -> tuple[Table, list[str]]:
-        """The table in ``width`` characters, and the keys of the columns that it left out."""
+        """Return the table in ``width`` characters, and the keys of non-empty columns that were left out."""
         texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
         kept = self._asked() if self.asked else self._fitting(texts, width)
         heads = [self.columns[place].head for place in kept]
@@ -68,7 +68,7 @@ class TableLayout:
         return [places[key] for key in self.asked or ()]
 
     def _fitting(self, rows: Sequence[Sequence[str]], width: int) -> list[int]:
-        """Columns without a word in any row are the first to go, then those of the highest rank."""
+        """Return the places of the columns that fit: empty columns go first, then those of the highest rank."""
         kept = list(range(len(self.columns)))
         wide = [
             max(len(column.head), *(len(row[place]) for row in rows), 0) + _FRAME

@@ -1,4 +1,4 @@
-"""Names of hosts in filters: which fabric they are of, and their addresses."""
+"""Host names in filters: their fabric and their addresses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FabricOption = Annotated[
 
 
 def parse_filter(text: str | None, fabric: str | None, file: Path) -> Expression | None:
-    """A filter for ``file`` whose hosts are those of ``fabric``; both are looked at only when the filter asks."""
+    """Parse a filter whose host names belong to ``fabric``; fabric and file are read only if needed."""
     if text is None:
         return None
     from lab.wire.filter.parse import parse  # noqa: PLC0415 - commands without a filter start without it
@@ -37,7 +37,7 @@ def parse_filter(text: str | None, fabric: str | None, file: Path) -> Expression
 
 
 def _connection(file: Path, qp: str) -> Expression:
-    """Both directions of the connection that has a queue pair, as the file tells; it is read for that."""
+    """Return a filter for both directions of the connection with a queue pair, which is found in the file."""
     from lab.analysis.results.fact_builder import analyse  # noqa: PLC0415 - NumPy takes a while to import
     from lab.cli.kit.capture_source import open_capture, require_file  # noqa: PLC0415
     from lab.cli.tables.ladder_view import the_connection  # noqa: PLC0415
@@ -82,7 +82,7 @@ def _look_up(fabric: str | None, name: str) -> list[Address]:
 
 
 def _addresses_in(inspected: dict[str, Any], name: str) -> list[Address]:
-    """As ``addresses_of``, of what ``rocelab inspect`` says of a fabric that runs in the VM."""
+    """Return the addresses of a node from the answer of ``rocelab inspect`` in the VM."""
     nodes = {node["name"]: node for node in inspected["nodes"]}
     if name not in nodes:
         raise unknown_node(name, nodes)

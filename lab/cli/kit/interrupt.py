@@ -1,4 +1,4 @@
-"""Commands that Ctrl-C ends well: it is no error, and what was done until then is reported."""
+"""Commands that end normally on Ctrl-C and report their results so far."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 
 
 def ends_on_signals(interrupt: Callable[[], None]) -> AbstractContextManager[None]:
-    """Meanwhile the signals that ask us to end call ``interrupt``, and nothing else."""
+    """Call ``interrupt`` instead of exiting on SIGINT, SIGTERM and similar signals, inside the context."""
     return signals.handled(lambda _: interrupt())

@@ -1,4 +1,4 @@
-"""The figures that ``rocelab expect`` knows: what perftest measured, and what ports counted."""
+"""The figures of ``rocelab expect``: measurements of perftest, and counters of ports."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ MEASURED: Final[Mapping[str, tuple[str, ExpectationUnit]]] = {
     "p999": ("p999_s", ExpectationUnit.SECONDS),
     "max": ("max_s", ExpectationUnit.SECONDS),
 }
-"""Of ``rdma bw`` and ``lat``: the field of their JSON, and its unit."""
+"""The figures of ``rdma bw`` and ``lat``: their JSON field and unit."""
 
 
 def known_figures() -> set[str]:
-    """Every name that an expectation may begin with."""
+    """Return every figure that an expectation can name."""
     return {*MEASURED, *counter_sums.known_figures()}
 
 
 class Measured:
-    """Figures of documents that ``rocelab rdma bw --json`` and ``lat --json`` wrote."""
+    """Figures from documents of ``rocelab rdma bw --json`` and ``lat --json``."""
 
     def __init__(self, documents: Sequence[Any]) -> None:
         self._documents = [document for document in documents if isinstance(document, dict)]
 
     def see(self, comparison: Comparison) -> FigureValue:
-        """The last document's that has it: of all pairs, or of the two hosts that it names."""
+        """Return the figure from the last document that has it: for all pairs, or for the two given hosts."""
         field, unit = MEASURED[comparison.figure]
         if len(comparison.arguments) not in {0, 2}:
             raise UsageError(f"{comparison.text}: {comparison.figure} is of two hosts", "write (h1,h4), or nothing")
@@ -61,7 +61,7 @@ def _results(document: dict[str, Any], hosts: tuple[str, ...]) -> list[dict[str,
 
 
 class LiveFigures:
-    """Figures of the ports of a running fabric, which is opened when the first is asked for."""
+    """Figures of the ports of a running fabric, which is opened on first use."""
 
     def __init__(self, fabric: str | None) -> None:
         self._name = fabric
@@ -75,7 +75,7 @@ class LiveFigures:
         return since_clear(self._fabric)
 
     def see(self, comparison: Comparison) -> FigureValue:
-        """The sum over the ports that it names, or over all; of what is no sum, the largest."""
+        """Return the sum over the given ports, or over all ports; for gauges, the maximum."""
         names = counter_sums.counters_of(comparison.figure)
         unit = ExpectationUnit.BYTES if comparison.figure.endswith("bytes") else ExpectationUnit.NUMBER
         topology = self._fabric.topology

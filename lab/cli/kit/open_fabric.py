@@ -1,4 +1,4 @@
-"""How commands come by a running fabric: they wait for one that is being changed, and say for whom."""
+"""Open a running fabric for a command; if another command is changing it, print its name and wait."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 
 
 def tell(holder: str) -> None:
-    """Say who is waited for."""
+    """Print which command is being waited for."""
     _say(f"waiting for {holder}")
 
 
 def open_fabric(name: str | None) -> Fabric:
-    """``lifecycle.open_fabric`` for somebody who watches."""
+    """Return the fabric as ``lifecycle.open_fabric`` does, and print what it waits for."""
     _mend(name)
     return lifecycle.open_fabric(name, tell)
 
 
 def reading(name: str | None) -> AbstractContextManager[Fabric]:
-    """``lifecycle.reading`` for somebody who watches."""
+    """Yield the fabric as ``lifecycle.reading`` does, and print what it waits for."""
     _mend(name)
     return lifecycle.reading(name, tell)
 
 
 def _mend(name: str | None) -> None:
-    """Undo what commands left that were killed: on the way, or that held something for as long as they ran."""
+    """Clean up after killed commands: unfinished changes, and state held by a process that is gone."""
     state = find_fabric(name)
     recorded_command.about(state)
     _mend_ports(state)

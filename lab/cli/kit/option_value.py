@@ -1,4 +1,4 @@
-"""Values of options that are sizes, rates and times; what cannot be read is told with how to write it."""
+"""Option values that are sizes, rates and times; parse errors include the expected format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def read_value(option: str, text: str, parse: Callable[[str], T]) -> T:
-    """What ``parse``, of ``lab.units``, makes of ``text``; UsageError with its remedy where that is nothing."""
+    """Return ``text`` parsed by ``parse`` of ``lab.units``; UsageError with its remedy for invalid text."""
     try:
         return parse(text)
     except ValueError as error:

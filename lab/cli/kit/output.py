@@ -1,4 +1,4 @@
-"""How answers look: a table for people, JSON for programs, both from the same data."""
+"""The output of commands: tables or JSON, both from the same data."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of ta
 
 _WIDTH_IN_A_FILE: Final = 132
 BROKEN_PIPE: Final = 141
-"""The exit code when nobody reads the output any more: that of a program that SIGPIPE ended, 128 + 13."""
+"""The exit code if the reader of the output is gone, as after SIGPIPE: 128 + 13."""
 
 
 class _SafeConsole(Console):
-    """A console that prints no control character of the text that it is given: only its own."""
+    """A console that escapes control characters in the text that it prints."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Render as Rich does; whatever text recordings, captures and programs contain cannot drive the terminal."""
+        """Render as Rich does, but escape text from recordings, captures and programs."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
     def on_broken_pipe(self) -> None:
-        """End with ``BROKEN_PIPE``: Rich would end with 1, which means "fail" here."""
+        """Exit with ``BROKEN_PIPE``: Rich would exit with 1, which means "fail" here."""
         self.quiet = True
         end_unread()
 
 
 def end_unread() -> NoReturn:
-    """End because nobody reads standard output any more, without a word about it."""
+    """Exit silently because the reader of standard output is gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.exit(BROKEN_PIPE)
 
@@ -60,36 +60,36 @@ stdout, stderr = _consoles()
 
 
 def look_again() -> None:
-    """Have the consoles be those of the streams and the environment of now: a fork's are not its parent's."""
+    """Update the consoles to the current streams and environment: after a fork, those of the parent are stale."""
     for console, anew in zip((stdout, stderr), _consoles(), strict=True):
         vars(console).update(vars(anew))
 
 
 class JsonStream:
-    """Whether standard output has any of the answer: what fails later must not write another document behind it."""
+    """Whether JSON output has begun; after that, an error must not write a second document."""
 
     begun = False
 
 
 def print_error(error: LabError) -> None:
-    """What went wrong, on a line of standard error."""
+    """Print an error on a line of standard error."""
     stderr.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
 
 
 def print_note(line: str) -> None:
-    """Something worth knowing beside the answer, on a line of standard error."""
+    """Print a note on a line of standard error."""
     stderr.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_progress(line: str) -> None:
-    """What happens to the VM, on a line of standard error."""
+    """Print progress of the VM on a line of standard error."""
     stderr.print(f"vm: {line}", style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 def print_json(data: Any) -> None:
     """Write ``data`` to standard output as JSON; sets, addresses and paths become strings.
 
-    Dataclasses are objects, and sequences that make their items are never in memory as a whole.
+    Dataclasses become objects. Lazy sequences are written item by item, so that they are never in memory as a whole.
     """
     JsonStream.begun = True
     json.dump(data, sys.stdout, indent=2, default=_plain)
@@ -97,7 +97,7 @@ def print_json(data: Any) -> None:
 
 
 class _Coming(list[Any]):
-    """What ``json`` takes for a list: the items of a sequence, each when its turn comes."""
+    """A list for ``json`` that computes the items of a sequence during iteration."""
 
     def __init__(self, items: Sequence[Any]) -> None:
         super().__init__(items[:1])
@@ -114,8 +114,8 @@ def _plain(value: object) -> object:
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A table whose numbers are right-aligned; cells are printed as they are, never read as markup."""
-    heading = Text(title, style="bold", no_wrap=True, overflow="ignore")  # not broken by how narrow its columns are
+    """Return a table with right-aligned numbers; cells are never interpreted as markup."""
+    heading = Text(title, style="bold", no_wrap=True, overflow="ignore")  # no line breaks in narrow tables
     drawn = Table(title=heading if title else None, title_justify="left", header_style="bold cyan")
     materialised = [list(row) for row in rows]
     for index, column in enumerate(columns):
@@ -127,5 +127,5 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
 
 
 def _cell(value: object) -> Text:
-    """A cell as ``Text``: Rich would read a string as markup, and replace ``:name:`` by an emoji."""
+    """Return a cell as ``Text``: Rich would interpret a string as markup, and replace ``:name:`` by an emoji."""
     return Text(printable("" if value is None else str(value)))

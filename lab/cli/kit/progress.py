@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def stages(*, lines: bool = False) -> Iterator[Progress]:
-    """A ``Progress`` that draws one bar for each stage, in the order in which they begin.
+    """Yield a ``Progress`` that draws one bar for each stage, in the order in which they begin.
 
-    Where standard error is no terminal, ``lines`` prints lines of text instead; without it nothing is shown there.
+    If standard error is not a terminal, ``lines`` prints lines of text instead; otherwise nothing is printed.
     """
     if not stderr.is_terminal:
         yield in_lines(_print) if lines else silent

@@ -1,8 +1,8 @@
-"""The commands that act on a running fabric, kept by the recordings that are being made of it.
+"""Adds commands that act on a running fabric to the recordings of that fabric.
 
-A recorder runs in a process of its own. The command itself appends to the recording's ``commands.jsonl`` when it
-ends: its words, when it began and ended, its exit code, and what rocelab printed. What a program in a node prints
-goes to the user's terminal without passing through here, and is not kept.
+A recorder runs in its own process. A command itself appends a line to ``commands.jsonl`` of the recording when it
+ends: its arguments, begin and end, exit code, and output. The output of programs in nodes goes directly to the user's
+terminal, and is not recorded.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from lab.backends.fabric_state import FabricState
 
 _MOST: Final = 100_000
-"""Characters of output that are kept."""
+"""Characters of output that are recorded."""
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-"""A control sequence of a terminal (ECMA-48 clause 5.4), by which tables are coloured."""
+"""A control sequence of a terminal (ECMA-48 clause 5.4), as used for colours."""
 
 
 class _Command:
-    """The command that runs in this process; there is one at a time."""
+    """The running command of this process; there is one at a time."""
 
     def __init__(self, argv: list[str]) -> None:
         self.argv = argv
@@ -37,7 +37,7 @@ class _Command:
         self.output: list[str] = []
 
     def note(self, state: FabricState) -> None:
-        """It is about this fabric: whatever records it now keeps the command."""
+        """Record that the command acts on a fabric; its active recordings will contain the command."""
         if state not in self.states:
             self.states.append(state)
         fresh = [folder for folder in _recorded_into(state) if folder not in self.folders]
@@ -47,13 +47,13 @@ class _Command:
 
 
 class _Copy:
-    """A stream that hands on what is written, and keeps it."""
+    """A stream that passes text on, and keeps a copy."""
 
     def __init__(self, stream: TextIO, kept: list[str]) -> None:
         self._stream, self._kept, self._left = stream, kept, _MOST
 
     def write(self, text: str) -> int:
-        """As of a text stream."""
+        """Write text, and keep a copy of it."""
         self._kept.append(text[: self._left])
         self._left = max(0, self._left - len(text))
         return self._stream.write(text)
@@ -63,31 +63,31 @@ class _Copy:
 
 
 class _Running:
-    """The recorded command of this process; None when it is none."""
+    """Holds the recorded command of this process, or None."""
 
     command: _Command | None = None
 
     @classmethod
     def take(cls) -> _Command | None:
-        """The command, which is none of this process's afterwards."""
+        """Return the command, and reset it to None."""
         command, cls.command = cls.command, None
         return command
 
 
 def about(state: FabricState) -> None:
-    """The command that runs acts on this fabric."""
+    """Record that the running command acts on this fabric."""
     if _Running.command is not None:
         _Running.command.note(state)
 
 
 def keep(argv: list[str]) -> None:
-    """Recordings of the fabric on which the command that runs acts keep it as ``argv``."""
+    """Record the running command, as ``argv``, in recordings of the fabric on which it acts."""
     _Running.command = _Command(argv)
 
 
 @contextlib.contextmanager
 def recorded() -> Iterator[None]:
-    """A command runs meanwhile; recordings keep it when it has called ``keep`` and ``about``."""
+    """Run a command in this context; it is recorded if it calls ``keep`` and ``about``."""
     _Running.command = None
     began, stdout = time.monotonic_ns(), sys.stdout
     code = 1
@@ -116,21 +116,21 @@ def _append(made: _Command, began: int, code: int) -> None:
 
 
 def injected(state: FabricState, did: str, kind: str, place: str, parameters: dict[str, str]) -> None:
-    """A fault was injected or healed (``did``): the truth of each recording of the fabric says so."""
+    """Write to the ground truth of the fabric's recordings that a fault was injected or healed (``did``)."""
     line = {"ns": time.monotonic_ns(), "did": did, "kind": kind, "place": place, "parameters": parameters}
     for folder in _recorded_into(state):
         _to(folder, "truth", line)
 
 
 def _recorded_into(state: FabricState) -> list[Path]:
-    """The folders of the recordings that are being made of a fabric."""
+    """Return the folders of the active recordings of a fabric."""
     from lab.backends import recorders  # noqa: PLC0415 - for commands about a fabric
 
     return [each.folder for each in recorders.running(state)]
 
 
 def _to(recording: Path, what: str, line: dict[str, Any]) -> None:
-    """A command has done its work, also where a recording is full or gone."""
+    """Append a line to a recording; errors are ignored, because the command itself has succeeded."""
     from lab.telemetry.store.recording_folder import Folder, append_line  # noqa: PLC0415 - for those who record
 
     folder = Folder(recording)

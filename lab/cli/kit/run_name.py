@@ -1,4 +1,4 @@
-"""Which recording a word of the command line names, and what files about several recordings are called."""
+"""Find the recording that an argument names, and name files about several recordings."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 def folder_of(run: str) -> Path:
-    """The directory that RUN names: itself, or the one of that name in recordings/."""
+    """Return the directory that RUN names: a path, or a name in recordings/."""
     path = Path(run)
     return path if path.is_dir() or "/" in run else Path("recordings") / run
 
 
 def file_stems(runs: Sequence[Path], reserved: Collection[str] = ()) -> list[str]:
-    """A file name without its ending for each directory, in their order, each another one and none of ``reserved``.
+    """Return a unique file name without suffix for each directory, in their order, and none of ``reserved``.
 
-    It is the directory's name, with as many of the directories above it in front as tell it from the others.
+    It is the directory's name, prefixed with as many parent directories as needed to distinguish it from the others.
     """
     parts = [run.resolve().parts[1:] for run in runs]
     used = set(reserved)
@@ -33,7 +33,7 @@ def file_stems(runs: Sequence[Path], reserved: Collection[str] = ()) -> list[str
 
 
 def _shortest(own: tuple[str, ...], every: Sequence[tuple[str, ...]]) -> str:
-    """The least of its last parts that no other path ends with, joined; all of them where another is the same."""
+    """Return the fewest last parts that no other path ends with, joined; only the last part if paths are equal."""
     for depth in range(1, len(own) + 1):
         if sum(other[-depth:] == own[-depth:] for other in every) == 1:
             return "-".join(own[-depth:])

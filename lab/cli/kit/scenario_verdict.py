@@ -1,4 +1,4 @@
-"""What the scenario of a recording says of it, for a report, which itself loads no scenario."""
+"""The story and verdict of a recording's scenario, for reports: ``lab.report`` loads no scenarios itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KINDS: Final = {name: kind.summary() for name, kind in KINDS.items()}
 
 
 def told_of(run: Path, folder: Path) -> ScenarioText:
-    """The story of a run and what its checks say; of a run that cannot be judged, why. InvalidInput when damaged."""
+    """Return the story of a run and its checks' verdicts, or why it cannot be judged; InvalidInput if damaged."""
     recording = Recording.open(run)
     asked = recording.parameters
     if "scenario" not in asked:

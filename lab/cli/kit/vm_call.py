@@ -1,4 +1,4 @@
-"""Runs a command in the VM as ``--vm`` and ``rocelab vm run`` do: starts the VM, takes files along and back."""
+"""Runs a command in the VM for ``--vm`` and ``rocelab vm run``: starts the VM, and copies files there and back."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from lab.vm.host.vm_state import RunningVm
 
 _LONG: Final = 10.0
-"""Seconds of waiting after which a line says how long it was."""
+"""Seconds after which a line reports how long the command took."""
 _SHELLS: Final = {"bash", "sh"}
-"""Programs into which a person types."""
+"""Interactive programs."""
 
 
 def send(argv: Sequence[str], line: CommandLine | None, name: str | None = None, written: Iterable[str] = ()) -> int:
-    """Run ``argv`` in the VM, started when it is not up, and return its exit code.
+    """Run ``argv`` in the VM, which is started if needed, and return its exit code.
 
-    ``line`` is its parsed command line when it is one of rocelab; ``name`` is the VM's, by default that of the
-    environment. The files of ``line`` are taken along or brought back, and ``written`` is brought back.
+    ``line`` is the parsed command line of a rocelab command; its files are copied to the VM or back. ``written`` is
+    copied back, too. ``name`` is the name of the VM, by default that of the environment.
     """
     state = state_folder(os.environ.get("ROCELAB_VM_NAME", "") if name is None else name)
     files = line.files(argv) if line else []
@@ -59,13 +59,13 @@ def note(text: str) -> None:
 
 
 def is_attended(argv: Sequence[str], line: CommandLine | None) -> bool:
-    """Whether a second of a command has to last a second for its user: see ``command_registry.Attended``."""
+    """Return whether the command must run in real time: see ``command_registry.Attended``."""
     if line:
         return line.attended(terminal=on_terminal())
     return on_terminal() and not _SHELLS.isdisjoint(argv)
 
 
 def _report_wait(line: CommandLine, running: RunningVm, seconds: float) -> None:
-    """Print how long a command took by the user's clock, because its own figures are in virtual time."""
+    """Print how long a command took in real time, because its own figures are in virtual time."""
     if running.time is Time.VIRTUAL and seconds >= _LONG and not line.entry.open_ended:
         print_progress(f"took {seconds:.0f} s by your clock; its own figures are in virtual time")

@@ -1,4 +1,4 @@
-"""Warnings: what a topology may say, and hardly means."""
+"""Warnings about topologies that are valid but probably not intended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def print_advice(topology: Topology, source: Path) -> None:
-    """Say on standard error what is unwise in the file ``source``; it is used all the same."""
+    """Print warnings about the file ``source`` on standard error; it is used nevertheless."""
     for advice in (*advise(topology, time_source.reaction()), *rate_advice(topology)):
         warn(f"{source}: warning: {advice}")
 

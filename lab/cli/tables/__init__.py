@@ -1,1 +1,1 @@
-"""Tables for people: what commands print when --json is not given."""
+"""Tables for the terminal: the output of commands without --json."""

@@ -1,4 +1,4 @@
-"""The tables of ``rocelab analyze``, and what it concludes."""
+"""The tables of ``rocelab analyze``, and its verdict."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from lab.analysis.results.analysis_facts import AnalysisFacts, CaptureFinding, FirstPause, FlowFacts, Percentiles
 
 _ROWS: Final = 40
-"""Of one table; JSON has them all."""
+"""Rows of a table; JSON has all rows."""
 _NAMED: Final = 5
 """Kinds of packets that a sentence names."""
 _SPARKS: Final = " ▁▂▃▄▅▆▇█"
 _WIDTH: Final = 48
 _NARROW: Final = 16
-"""Characters for a flow over time, at most and at least."""
+"""Largest and smallest width of a flow's sparkline, in characters."""
 _WIDE: Final = 132
-"""Characters from which on addresses of IPv6 have room."""
+"""Terminal width in characters from which full IPv6 addresses fit."""
 _ADDRESS: Final = 17
-"""Characters of an address that has room everywhere."""
+"""Characters of an address on narrower terminals."""
 _BESIDE: Final = 60
-"""What the other columns of that table take."""
+"""Characters that the other columns of that table take."""
 
 
 def verdict(facts: AnalysisFacts) -> ExitCode:
-    """Whether nothing looks wrong, something does, or there is nothing to judge."""
+    """Return FAIL if something looks wrong, UNKNOWN if there is nothing to judge, otherwise PASS."""
     if any(not (finding.note or finding.unjudged) for finding in facts.findings):
         return ExitCode.FAIL
     if any(finding.unjudged for finding in facts.findings):
@@ -42,7 +42,7 @@ def verdict(facts: AnalysisFacts) -> ExitCode:
 
 
 def show(facts: AnalysisFacts) -> None:
-    """All of it, the verdict last."""
+    """Print all tables, then the verdict."""
     beside = f", {facts.left_out} left out" if facts.left_out else ""
     beside += f", {facts.mirrored} out of mirrors' GRE" if facts.mirrored else ""
     _line(
@@ -83,14 +83,14 @@ def show(facts: AnalysisFacts) -> None:
 
 
 def _flow_control(facts: AnalysisFacts) -> str:
-    """None seen is an answer only where they would have been seen."""
+    """Return the number of flow control frames, or the reason why the capture cannot contain any."""
     if facts.pause_frames or not facts.pause_frames_hidden:
         return f"{facts.pause_frames} of flow control"
     return f"flow control {facts.pause_frames_hidden}"
 
 
 def _connections(facts: AnalysisFacts) -> None:
-    """One line for each direction that asks for something; what the other one answers is in it."""
+    """Print one row for each direction with requests; it includes the responses of the other direction."""
     peers = {(flow.link, flow.vni, flow.src, flow.dst, flow.qp): flow for flow in facts.flows if flow.cnps}
     columns = (
         "link",
@@ -126,7 +126,7 @@ def _messages(flow: FlowFacts) -> str:
 
 
 def _rate(flow: FlowFacts) -> str:
-    """What was sent, and what READs brought back."""
+    """Return the goodput of sent data, and of data that READs returned."""
     if not flow.read_goodput:
         return format_rate(flow.goodput)
     read = f"{format_rate(flow.read_goodput)} read"
@@ -140,7 +140,7 @@ def _cnps(peer: FlowFacts | None) -> str:
 
 
 def _host(address: str) -> str:
-    """An address; where there is little room, of a long one both ends, which tell hosts apart."""
+    """Return an address; on narrow terminals, only both ends of a long one, which distinguish hosts."""
     return address if len(address) <= _ADDRESS or stdout.width >= _WIDE else f"{address[:8]}…{address[-8:]}"
 
 
@@ -156,7 +156,7 @@ def _troubles(facts: AnalysisFacts) -> None:
     _table("PSNs and answers", _columns(*columns), (
         (
             flow.link, _host(flow.src), _host(flow.dst), f"{flow.qp:#x}",
-            *(count or "" for count in (  # so that on a narrow terminal what did not happen makes room for what did
+            *(count or "" for count in (  # "" for 0: empty columns are left out first on narrow terminals
                 flow.missing, flow.gaps, flow.unseen, flow.late, flow.resent, flow.go_back_n, flow.duplicates,
             )),
             ", ".join(f"{count} {kind}" for kind, count in flow.answers.items() if kind != "ACK"),
@@ -191,7 +191,7 @@ def _goodput(facts: AnalysisFacts) -> None:
 
 
 def _sparks(rates: Sequence[float]) -> str:
-    """One character for each interval, full height for the highest; neighbours share one when there are too many."""
+    """Return one character for each interval, scaled to the highest; intervals are merged if there are too many."""
     width = max(_NARROW, min(_WIDTH, stdout.width - _BESIDE))
     share, peak = -(-len(rates) // width), max(rates)
     means = [sum(part) / len(part) for part in (rates[i : i + share] for i in range(0, len(rates), share))]
@@ -214,12 +214,12 @@ def _pauses(facts: AnalysisFacts) -> None:
 
 
 def _bounded(seconds: float | None, least: float) -> str:
-    """A time, or of one that is not known what it is at least."""
+    """Return a time, or its lower bound if it is not known."""
     return (f"≥ {format_time(least)}" if least else "?") if seconds is None else format_time(seconds)
 
 
 def _pause_trees(facts: AnalysisFacts) -> None:
-    """Only where a pause led to another one: a single one is in the table."""
+    """Print pause trees if a pause led to another one; single pauses are in the table."""
     if not any(pause.behind for tree in facts.pause_trees for pause in tree.pauses):
         return
     _line("Who paused whom first")
@@ -257,7 +257,7 @@ def _heading(finding: CaptureFinding) -> str:
 
 
 def _others(facts: AnalysisFacts) -> str:
-    """What a capture has instead, in words."""
+    """Return the kinds of packets in a capture without RoCE, as text."""
     named = list(facts.not_decoded.items())[:_NAMED]
     counts = [f"{counted(count, 'packet')} of {name}" for name, count in named]
     more = sum(facts.not_decoded.values()) - sum(count for _, count in named)
@@ -266,7 +266,7 @@ def _others(facts: AnalysisFacts) -> str:
 
 
 def _columns(*texts: str) -> list[Column]:
-    """Columns by their heads; a number behind one is its rank, and those of the highest rank are left out first."""
+    """Return columns from their heads; a number after a head is its rank, and the highest rank is left out first."""
     found = []
     for text in texts:
         head, _, rank = text.rpartition(" ")

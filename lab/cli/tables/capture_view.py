@@ -1,4 +1,4 @@
-"""Packets on the terminal while they are captured."""
+"""Packets on the terminal during a capture."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class Printed:
-    """A sink that prints a line for each packet, then hands it on to ``sink``, if there is one.
+    """A sink that prints a line for each packet, then passes it to ``sink``, if there is one.
 
-    ``when_left`` is called once when nobody reads the lines any more, as in ``rocelab capture --live ... | head``.
+    ``when_left`` is called once when the reader of the output is gone, as in ``rocelab capture --live ... | head``.
     """
 
     def __init__(self, sink: Sink | None, when_left: Callable[[], None]) -> None:
@@ -32,14 +32,14 @@ class Printed:
         self._left = False
 
     def add_interface(self, interface: Interface) -> int:
-        """Note its name and rate."""
+        """Record the name and the rate of an interface."""
         self._interfaces.append(interface)
         if self._sink is not None:
             self._sink.add_interface(interface)
         return len(self._interfaces) - 1
 
     def write(self, records: Iterable[Record]) -> None:
-        """Print, then pass on."""
+        """Print a packet, then pass it on."""
         packets = list(records)
         if not self._left:
             self._print(packets)
@@ -65,6 +65,6 @@ class Printed:
         return summary_line(self._count, f"{(packet.timestamp - self._first) / 1e9:.9f}", where, text)
 
     def write_statistics(self, interface: int, statistics: Statistics) -> None:
-        """Pass on."""
+        """Pass the statistics on."""
         if self._sink is not None:
             self._sink.write_statistics(interface, statistics)

@@ -1,4 +1,4 @@
-"""A comparison of two recordings on the terminal, and the same for programs."""
+"""The comparison of two recordings as tables, and as JSON."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from lab.report.compare.run_window import ComparedRun
 
 _MOST: Final = 40
-"""Rows of a section that are shown without ``--all``."""
+"""Rows of a section without ``--all``."""
 
 
 def show_comparison(found: RunComparison, *, every: bool) -> None:
-    """Print what changed; ``every`` also prints what did not."""
+    """Print changed values; ``every`` also prints unchanged ones."""
     for letter, run in runs_of(found):
         _say(f"{letter}  {run_text(run)}")
     for note in found.notes:
@@ -68,7 +68,7 @@ def _say(line: str) -> None:
 
 
 def comparison_data(found: RunComparison, threshold: float, files: Sequence[Path], *, every: bool) -> dict[str, Any]:
-    """The same for programs; ``every`` adds the values that did not change."""
+    """Return the comparison for JSON; ``every`` adds unchanged values."""
     return {
         "changed": found.changed,
         "threshold": threshold,

@@ -1,4 +1,4 @@
-"""The rows of ``rocelab counters``: a line for each port and priority where something moved."""
+"""The rows of ``rocelab counters``: a row for each port and priority with traffic or pauses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lab.model.qos.port import NodeQos
 
 _PEAK: Final = "{}, peak"
-"""The head of a column that has what waits now, and the most that waited."""
+"""The head of the column with the current and the peak queue depth."""
 COUNTED: Final = (
     Column("port", "port"), Column("peer", "peer", 3), Column("prio", "prio"),
     Column("received", measures.RX_BYTES.title, 7), Column("sent", measures.TX_BYTES.title, 8),
@@ -34,9 +34,9 @@ COUNTED: Final = (
     Column("queue", _PEAK.format(measures.QUEUE_BYTES.title), 9), Column("ce", measures.ECN_MARKED.title, 10),
     Column("not-ect", measures.NOT_ECT.title, 12), Column("cnp", measures.CNP_RX.title, 11),
 )  # fmt: skip
-"""``drops`` of the queue that packets were to leave by, ``PG drops`` of the group that they came in by."""
+"""Columns of counts; ``drops`` are of the egress queue, ``PG drops`` of the ingress priority group."""
 COMPACT: Final = "port,peer,prio,pauses-sent,obeyed,ignored,buffer"
-"""As ``show interface priority-flow-control`` of a switch has it."""
+"""The columns of a switch's ``show interface priority-flow-control``."""
 MOVING: Final = (
     Column("port", "port"), Column("peer", "peer", 6), Column("prio", "prio"),
     Column("received", "rx load", 3), Column("sent", "tx load", 2),
@@ -49,12 +49,12 @@ MOVING: Final = (
 )  # fmt: skip
 _ACTIVITY: Final = ("rx_packets", "tx_packets", "rx_pause", "rx_resume", "rx_pause_ignored", "tx_pause", "tx_resume")
 _LOAD: Final = 2
-"""Cells of the line ``all`` of a port: what it receives, what it sends."""
+"""Cells of a port's row ``all``: received and sent load."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is shown of a fabric: these ports, one priority or all, and whether also what did not move."""
+    """The selection of a table: ports, one priority or all, and whether rows without activity are shown."""
 
     fabric: str
     ends: tuple[Endpoint, ...]
@@ -65,18 +65,18 @@ class View:
     peers: Mapping[Endpoint, Endpoint]
 
     def read(self, maps: PortMaps) -> dict[str, CounterReading]:
-        """The counters of each node that has a port here."""
+        """Return the counters of each node with a selected port."""
         names = dict.fromkeys(end.node for end in self.ends)
         return {name: counters.read(maps, self.numbering.nodes[name]) for name in names}
 
     @property
     def priorities(self) -> tuple[int, ...]:
-        """Those that are shown."""
+        """The selected priorities."""
         return tuple(range(CLASSES)) if self.priority is None else (self.priority,)
 
 
 def with_drains(ends: Iterable[Endpoint], qos: Mapping[str, NodeQos]) -> Iterator[Endpoint]:
-    """Ports, each NIC that is drained followed by its drain: a queue of its own, which may be full as any other."""
+    """Yield the ports; each drained NIC is followed by its drain, which has its own queue."""
     for end in ends:
         yield end
         if qos[end.node].ports[end.interface].drain is not None:
@@ -85,7 +85,7 @@ def with_drains(ends: Iterable[Endpoint], qos: Mapping[str, NodeQos]) -> Iterato
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One priority of a port, with the queue that it leaves by and the group that it comes in by."""
+    """One priority of a port, with its egress queue and its ingress priority group."""
 
     priority: Any
     queue: Any
@@ -104,7 +104,7 @@ def _line(view: View, end: Endpoint, priority: int, record: Any) -> _Line:
 
 
 def counted(view: View, readings: Mapping[str, CounterReading]) -> list[tuple[str, ...]]:
-    """The rows of ``COUNTED``: what there was since the fabric was built, or since a mark."""
+    """Return the rows of ``COUNTED``: counts since the fabric was built, or since a baseline."""
     rows = []
     for end in view.ends:
         record = readings[end.node].port(end.interface)
@@ -142,9 +142,9 @@ def _totals(line: _Line) -> tuple[str, ...]:
 def moving(
     view: View, readings: Mapping[str, CounterReading], movements: Mapping[str, Movement]
 ) -> list[tuple[str, ...]]:
-    """The rows of ``MOVING``: rates between two readings.
+    """Return the rows of ``MOVING``: rates between two readings.
 
-    A line ``all`` has the share of the link that is used, PFC frames included.
+    The row ``all`` of a port has the utilization of its link, including PFC frames.
     """
     rows: list[tuple[str, ...]] = []
     for end in view.ends:

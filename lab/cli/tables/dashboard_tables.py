@@ -1,4 +1,4 @@
-"""The tables of ``rocelab top`` and ``replay`` once, for people who look once and for programs."""
+"""The tables of ``rocelab top`` and ``replay`` for a single moment, on the terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NS: Final = 10**9
 
 
 def as_data(film: Film, at: int) -> dict[str, Any]:
-    """The figures of a moment, of which None stands for one that there is none of."""
+    """Return the figures of a moment for JSON; missing ones are None."""
     sheets = {sheet.name: _sheet(film, sheet, at) for sheet in (PORTS, DEVICES)}
     look = film.look(PORTS, at)
     return {
@@ -57,7 +57,7 @@ def _in_time(film: Film) -> str:
 
 
 def show(film: Film, at: int, sort: str = "tx_bps") -> None:
-    """Print the tables of a moment; of ports and devices those where anything moves."""
+    """Print the tables of a moment; ports and devices without activity are left out."""
     for sheet, title in ((PORTS, "port"), (DEVICES, "device")):
         look = film.look(sheet, at)
         names = [measure.name for measure in look.measures]

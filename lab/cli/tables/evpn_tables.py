@@ -1,4 +1,4 @@
-"""The overlay of a fabric as tables: VNIs, and routes of EVPN."""
+"""The overlay of a fabric as tables: VNIs and EVPN routes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _OF_ROUTES: Final = ("type", "from", "RD", "VNI", "MAC or segment", "IP", "next 
 
 
 def as_data(fabric: str, overlay: OverlayHealth) -> dict[str, Any]:
-    """The answer of ``rocelab status --evpn --json``."""
+    """Return the answer of ``rocelab status --evpn --json``."""
     return {"fabric": fabric, "healthy": overlay.healthy, **asdict(overlay)}
 
 
 def show_overlay(fabric: str, overlay: OverlayHealth) -> None:
-    """Print all that there is, and what is missing."""
+    """Print VNIs and routes, and missing or unexpected entries."""
     stdout.print(table(f"VNIs of {fabric}", _OF_VNIS, map(_vni_row, overlay.vnis)))
     stdout.print(table("EVPN routes", _OF_ROUTES, _route_rows(overlay.routes)))
     for gap in overlay.gaps:

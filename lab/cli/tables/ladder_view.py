@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from lab.analysis.views.ladder import Ladder, Rung
 
 _RUNGS: Final = 200
-"""Lines that are printed; JSON has them all."""
+"""Lines that are printed; JSON has all of them."""
 _TIME: Final = 13
 _LEAST: Final = 60
-"""Characters of the narrowest line."""
+"""Smallest width in characters."""
 _MOST: Final = 100
 _GREATEST: Final = 2**24 - 1
 
 
 def parse_qp(text: str, option: str = "--qp ") -> tuple[int, str | None]:
-    """``0x11``, or ``0x11@10.0.0.5`` where several hosts have that number."""
+    """Parse ``0x11``, or ``0x11@10.0.0.5`` if several hosts use that number."""
     number, _, host = text.partition("@")
     try:
         qp = int(number, 0)
@@ -36,7 +36,7 @@ def parse_qp(text: str, option: str = "--qp ") -> tuple[int, str | None]:
 
 
 def the_connection(facts: AnalysisFacts, text: str, option: str = "--qp ") -> Connection:
-    """The one with the queue pair ``text``; UsageError when there is none, or several."""
+    """Return the connection with the queue pair ``text``; UsageError if there is none, or more than one."""
     from lab.analysis.flows.qp_connections import connections  # noqa: PLC0415 - only those who ask for a ladder need it
 
     qp, host = parse_qp(text, option)
@@ -55,12 +55,12 @@ def the_connection(facts: AnalysisFacts, text: str, option: str = "--qp ") -> Co
 
 
 def as_data(told: Ladder) -> dict[str, Any]:
-    """The ladder for ``--json``."""
+    """Return the ladder for ``--json``."""
     return asdict(told)
 
 
 def draw(told: Ladder) -> None:
-    """Print it, as wide as the terminal."""
+    """Print the ladder in the width of the terminal."""
     width = max(_LEAST, min(_MOST, stdout.width)) - _TIME
     left, right = str(told.connection.left), str(told.connection.right)
     room = width - len(left)

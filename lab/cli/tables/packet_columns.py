@@ -1,4 +1,4 @@
-"""Columns of ``rocelab dissect --columns``: one line for each packet, with what was asked for and nothing else."""
+"""The columns of ``rocelab dissect --columns``: one line for each packet with the selected fields."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Cell = str | int | float | bool | None
 
 
 class Shown(NamedTuple):
-    """A packet and where and when it was seen; ``rate`` is that of the link in bit/s, where the file says it."""
+    """A packet with its place and time; ``rate`` is the link's rate in bit/s, if the file contains it."""
 
     number: int
     time: str
@@ -30,7 +30,7 @@ class Shown(NamedTuple):
 
     @property
     def layer(self) -> DecodedFrame:
-        """The innermost frame, which has what the packet is about."""
+        """The innermost frame of a tunnelled packet, otherwise the frame itself."""
         found = self.frame
         while found.inner is not None:
             found = found.inner
@@ -69,11 +69,11 @@ COLUMNS: Final[dict[str, _Column]] = {
     "icrc": _Column(7, lambda seen: None if seen.layer.icrc is None else seen.layer.icrc.value.lower()),
     "info": _Column(1, lambda seen: describe(seen.frame, seen.rate)),
 }
-"""By name: how wide at least, and what it is of. In tunnels ``ttl``, ``vlan``, ``pcp`` and ``vni`` are outer."""
+"""The columns by name: minimum width and value. In tunnels, ``ttl``, ``vlan``, ``pcp`` and ``vni`` are outer."""
 
 
 def parse_columns(text: str) -> tuple[str, ...]:
-    """Names with commas between; UsageError names one that does not exist."""
+    """Parse column names separated by commas; UsageError for an unknown name."""
     names = tuple(name.strip() for name in text.lower().split(","))
     for name in names:
         if name not in COLUMNS:
@@ -83,22 +83,22 @@ def parse_columns(text: str) -> tuple[str, ...]:
 
 
 def head(names: Iterable[str]) -> str:
-    """The line above them."""
+    """Return the header line."""
     return _line((name, name) for name in names)
 
 
 def row(names: Iterable[str], seen: Shown) -> str:
-    """The line of a packet."""
+    """Return the line of a packet."""
     return _line((name, COLUMNS[name].of(seen)) for name in names)
 
 
 def cells(names: Iterable[str], seen: Shown) -> dict[str, Cell]:
-    """The same for programs."""
+    """Return the cells of a packet for JSON."""
     return {name: COLUMNS[name].of(seen) for name in names}
 
 
 def _line(pairs: Iterable[tuple[str, Cell]]) -> str:
-    """Numbers to the right, as their heads are."""
+    """Return the cells as a line; numbers and their heads are right-aligned."""
     parts = []
     for name, cell in pairs:
         text, width = printable("" if cell is None else str(cell)), COLUMNS[name].width

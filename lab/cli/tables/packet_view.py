@@ -1,4 +1,4 @@
-"""How packets look on the terminal."""
+"""Packets on the terminal: a line each, or header by header."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from lab.wire.explain.explanation import ExplainedHeader, FrameExplanation
 
 DIRECTIONS: Final = {Direction.UNKNOWN: "", Direction.INBOUND: "in", Direction.OUTBOUND: "out"}
-"""Which way a packet went at the interface that saw it."""
+"""Symbols for the direction of a packet at its interface."""
 
 
 def summary_line(number: int, time: str, where: str, text: str) -> str:
-    """A packet in a line: its number from 1, its time, interface and direction, description."""
+    """Return a packet as a line: number from 1, time, interface and direction, description."""
     return f"{number:>6}  {time:>13}  {printable(where):<16}  {printable(text)}\n"
 
 
 def print_headers(told: FrameExplanation, taught: set[str] | None = None) -> None:
-    """Each header, each field with its value and meaning, and why there is no more of a packet.
+    """Print each header with its fields, values and meanings, and why decoding stopped.
 
-    A header whose name is not in ``taught`` comes with its figure and why it matters, and is in it from then on.
+    Headers whose names are not in ``taught`` are printed with their figure and purpose, and added to it.
     """
     for header in told.headers:
         stdout.print(f"  {header.name}", style="bold", markup=False, highlight=False)

@@ -1,4 +1,4 @@
-"""Trees of pauses on the terminal, live ones and those of a capture alike."""
+"""Pause trees on the terminal, of a running fabric or of a capture."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class Branch(NamedTuple):
-    """A pause in words, and those that it led to."""
+    """A pause as text, and the pauses that it caused."""
 
     text: str
     behind: tuple[Branch, ...]
 
 
 def draw(head: str, branches: Iterable[Branch]) -> Tree:
-    """A tree below ``head``."""
+    """Return a tree below ``head``."""
     tree = Tree(escape(head), style="bold")
     _grow(tree, branches)
     return tree

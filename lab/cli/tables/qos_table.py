@@ -33,9 +33,9 @@ _SHOWN: Final = 1
 def summary(
     fabric: str, nodes: Mapping[str, NodeQos], unlike: Mapping[Endpoint, Sequence[str]], width: int
 ) -> tuple[Table, list[str]]:
-    """A line for each port, in ``width`` characters, and the heads of the columns that it had no room for.
+    """Return a row for each port, in ``width`` characters, and the heads of the columns that did not fit.
 
-    Of groups and queues those of its lossless priorities are shown.
+    Only the groups and queues of lossless priorities are shown.
     """
     rows = []
     for end, fields in unlike.items():
@@ -57,7 +57,7 @@ def summary(
 
 
 def port_tables(end: Endpoint, node: NodeQos, port: PortQos, unlike: Sequence[str], *, host: bool) -> Iterator[Table]:
-    """All of one port, which is a ``host``'s or a switch's."""
+    """Return all settings of one port of a ``host`` or a switch."""
     pause = format_time(quanta_to_seconds(port.pfc.quanta, port.rate))
     yield table(f"{end} (emulated)", ("setting", "value"), [
         ("link", f"{format_rate(port.rate)}, MTU {port.mtu}, delay {format_time(port.delay)}"),
@@ -102,7 +102,7 @@ def _groups(node: NodeQos, port: PortQos) -> Iterator[tuple[object, ...]]:
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """``0-25,27``: runs of ascending numbers shortened to their ends."""
+    """Return ascending numbers with runs shortened, for example ``0-25,27``."""
     return ",".join("-".join(map(str, run)) for run in runs(numbers))
 
 
@@ -135,7 +135,7 @@ def _watchdog(pfc: PfcQos) -> str:
 
 
 def _some(unlike: Sequence[str]) -> str:
-    """As ``_kernel``, short enough for a cell."""
+    """Return the text of ``_kernel``, shortened for a cell."""
     more = len(unlike) - _SHOWN
     return f"differs: {', '.join(unlike[:_SHOWN])} and {more} more" if more > 0 else _kernel(unlike)
 

@@ -1,4 +1,4 @@
-"""The spanning tree of a fabric of plain VLANs as a table, a line for each port."""
+"""The spanning tree of a fabric of plain VLANs as a table with a row for each port."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _COLUMNS: Final = ("switch", "port", "peer", "role", "state", "cost", "to the ro
 
 
 def tree_of(fabric: Fabric, nodes: Sequence[NodeHealth]) -> SpanningTree | None:
-    """What the nodes said of it, put together; None where switches route."""
+    """Return the tree from the health of all nodes; None if the switches route."""
     if has_routers(fabric.topology):
         return None
     return SpanningTree(fabric.topology, {node.name: node.tree for node in nodes if node.role.is_switch})
 
 
 def as_tree(tree: SpanningTree) -> dict[str, Any]:
-    """What ``rocelab status --json`` has of it besides the ports."""
+    """Return the tree's part of ``rocelab status --json``, without the ports."""
     blocked = [str(link) for link in tree.blocked]
     return {"root": tree.root, "links": len(tree.links), "blocked": blocked, "gaps": list(tree.gaps)}
 
 
 def show_tree(tree: SpanningTree) -> None:
-    """Print all ports, which links carry nothing, and what is wrong."""
+    """Print all ports, blocked links, and errors."""
     stdout.print(table(f"spanning tree, root {tree.root or 'not agreed on'}", _COLUMNS, _rows(tree)))
     blocked = " ".join(str(link) for link in tree.blocked)
     said = f"{len(tree.blocked)} of {len(tree.links)} links between switches are blocked: {blocked or 'none'}"

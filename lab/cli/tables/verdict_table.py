@@ -1,4 +1,4 @@
-"""How verdicts on recordings look, and what exit code they make."""
+"""Verdicts on recordings as a table, and their exit code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CODES: Final = {
 
 
 def fresh(output: Path, name: str) -> Path:
-    """A folder for a recording of a scenario, not there yet, named by it and the time."""
+    """Return an unused folder for the recording of a scenario, named after it and the time."""
     stamp = wall_clock.stamp()
     folder, number = output / f"{name}-{stamp}", 2
     while folder.exists():
@@ -33,12 +33,12 @@ def fresh(output: Path, name: str) -> Path:
 
 
 def tell(line: str) -> None:
-    """A line for whoever watches."""
+    """Print a line on standard error."""
     stderr.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def show(run: Path, judged: Judged) -> None:
-    """What the checks say of a recording, as a table."""
+    """Print the verdicts of a recording's checks as a table."""
     drawn = table(f"{judged.scenario}: {judged.outcome}", ("check", "verdict", "evidence"), [
         (name, verdict.outcome.value, verdict.evidence) for name, verdict in judged.verdicts.items()
     ])  # fmt: skip
@@ -47,7 +47,7 @@ def show(run: Path, judged: Judged) -> None:
 
 
 def facts(run: Path, judged: Judged) -> dict[str, Any]:
-    """The same for programs."""
+    """Return the verdicts for JSON."""
     return {
         "scenario": judged.scenario,
         "recording": str(run),
@@ -60,7 +60,7 @@ def facts(run: Path, judged: Judged) -> dict[str, Any]:
 
 
 def end(judged: list[Judged]) -> None:
-    """Exit 0 when every check passes, 1 when one fails, 3 when one cannot tell."""
+    """Exit with 0 if every check passes, 1 if one fails, 3 if the outcome of one is unknown."""
     code = _CODES[worst([each.outcome for each in judged])]
     if code:
         raise typer.Exit(code)
