@@ -107,7 +107,7 @@ class LogWriter:
             self.frame(LogFrameKind.ROWS, ns, schema.pack(rows))
 
     def frame(self, kind: LogFrameKind, ns: int, data: bytes) -> None:
-        """Append a frame; it is written half a second later at most."""
+        """Append a frame; frames for a file are buffered for half a second, or up to 1 MiB."""
         head = _HEAD.pack(_MAGIC, kind, len(data), ns)
         self._waiting += head + _CHECKSUM.pack(zlib.crc32(data, zlib.crc32(head))) + data
         if ns - self._flushed >= self._flush_ns or len(self._waiting) >= _FLUSH_BYTES:
