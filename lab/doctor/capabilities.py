@@ -68,7 +68,10 @@ def _rxe(host: HostDistribution) -> ProbeFinding:
 
 
 def _bpf_qdisc(host: HostDistribution) -> ProbeFinding:
-    """Probe with the port's own programs. In the VM, whose kernel is known, loading them would take seconds."""
+    """Probe with the port's own programs. In the VM, with its known kernel, a minimal qdisc does.
+
+    Loading the port's programs takes seconds there.
+    """
     return probe.bpf_qdisc() if host.in_vm else port_maps.trial()
 
 

@@ -41,7 +41,10 @@ def find_compiler() -> Path:
 
 
 def shipped(source: Path, *include: Path) -> Path:
-    """Return the path of the shipped object of a C source in its present state, whether or not it exists."""
+    """Return the path of the shipped object for the present state of a C source, which need not exist.
+
+    ``include`` as in ``compile_bpf``.
+    """
     return source.with_name(f"{source.stem}-{_digest(source, include)}.o")
 
 

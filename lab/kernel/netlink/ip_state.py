@@ -101,7 +101,7 @@ def _address(interface: str, shown: dict[str, Any]) -> str:
 
 
 def _routes(interface: str, lines: Iterable[str]) -> list[str]:
-    """Return the ``ip`` commands that add the static routes of an ``ip -N -d route`` listing again.
+    """Return the ``ip`` commands that restore the routes of an ``ip -N -d route`` listing, without those of daemons.
 
     ``ip`` accepts the printed route, after its type, except for its state. Multipath routes are skipped: their next
     hops have lines of their own, and the route stays with the remaining next hops.

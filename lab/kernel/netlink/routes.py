@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lab.kernel.netlink.nlmsg import Attributes
     from lab.kernel.process.netns import Namespace
 
-ANYBODY: Final = "0.0.0.0"  # noqa: S104 -- no address to listen on: the source of a tree that all senders share
+ANYBODY: Final = "0.0.0.0"  # noqa: S104 -- no listening address: the source of a shared tree
 """The source of a (*, G) route."""
 MULTICAST: Final = Path("/proc/thread-self/net/ip_mr_vif")
 """The multicast interfaces of the calling thread's namespace: a header line, then one line each."""

@@ -43,7 +43,7 @@ class CaptureChoice:
         """Return the matching packets, cut to the snap length: decide what the kernel's filter left open."""
         if self._wanted is None:
             return batch
-        import numpy as np  # noqa: PLC0415 - packets come later than --help
+        import numpy as np  # noqa: PLC0415 - slow to import, and not needed for --help
 
         chosen = self._decided(batch, memories)
         for row, record in zip(np.flatnonzero(~chosen).tolist(), batch.take(~chosen).records(memories), strict=True):

@@ -132,7 +132,7 @@ class LiveCapture:
             self._armed_at = time.time_ns()
             for ring in self._rings:
                 ring.arm()
-            importlib.import_module("lab.wire.frame_batch")  # NumPy takes a second in the VM: the rings wait for it
+            importlib.import_module("lab.wire.frame_batch")  # imports NumPy: a second in the VM
         except BaseException:
             self._close()
             raise
@@ -204,7 +204,7 @@ class LiveCapture:
     def _run_in_background(self, packets: int | None) -> None:
         try:
             self.run(packets=packets)
-        except BaseException as error:  # noqa: BLE001 - it is raised again, in the thread that stops the capture
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that stops the capture
             self._failure = error
 
     def stop(self) -> tuple[LinkCount, ...]:
@@ -247,7 +247,7 @@ class LiveCapture:
                 room = len(ready) if limit is None else max(0, limit - sum(self._packets))
                 self._write(ready.take(slice(room)))
         finally:
-            del ready  # before its memory goes back
+            del ready  # before its memory is released
             for ring in self._rings:
                 ring.release(due)
 
@@ -285,7 +285,7 @@ class LiveCapture:
         """Stop listening, write the rest of the rings, and write the statistics."""
         self._finished = True
         self._poller.unregister(self._wake)
-        self._waker.unregister(self._wake)  # it stays readable after an interrupt, and draining must wait
+        self._waker.unregister(self._wake)  # readable after an interrupt: draining would not wait
         for ring in self._rings:
             ring.disarm()
         self._count()

@@ -174,7 +174,7 @@ class PacketRing:
         return found
 
     def _batch(self, packets: list[int], blocks: list[tuple[int, int]], number: int) -> FrameBatch:
-        import numpy as np  # noqa: PLC0415 - packets come later than --help
+        import numpy as np  # noqa: PLC0415 - slow to import, and not needed for --help
 
         from lab.wire.frame_batch import FrameBatch, directions  # noqa: PLC0415
 

@@ -63,7 +63,7 @@ def _open_locked(directory: Path, shared: bool, waiting: Waiting) -> int:
             if _is_still(descriptor, directory):  # its last holder may have removed it
                 stack.pop_all()
                 return descriptor
-    raise AssertionError  # there is no last attempt
+    raise AssertionError  # unreachable: the loop has no end
 
 
 @contextlib.contextmanager

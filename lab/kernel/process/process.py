@@ -56,7 +56,7 @@ def allow_descriptors(more: int) -> None:
 
     Raises EnvironmentLacks if that is not allowed.
     """
-    wanted = len(os.listdir("/proc/self/fd")) + more  # noqa: PTH208 - a Path each would be for nothing
+    wanted = len(os.listdir("/proc/self/fd")) + more  # noqa: PTH208 - needs no Path objects
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft >= wanted:
         return
@@ -84,7 +84,7 @@ def here(work: Callable[[], Process]) -> Process:
     return work()
 
 
-def run(  # noqa: PLR0913 - what subprocess takes too
+def run(  # noqa: PLR0913 - the parameters of subprocess.run
     argv: Argv,
     *,
     timeout: float | None = 60,
@@ -144,7 +144,7 @@ def kill_all(program: Process) -> None:
     program.kill()
 
 
-def start(  # noqa: PLR0913 - what Popen takes too
+def start(  # noqa: PLR0913 - the parameters of Popen
     argv: Argv,
     *,
     stdin: Stream = DEVNULL,
@@ -172,7 +172,7 @@ def start(  # noqa: PLR0913 - what Popen takes too
             cwd=given.directory,
             env=given.environment,
             pass_fds=given.keep,
-            preexec_fn=_joining(group),  # noqa: PLW1509 - one system call, which takes no lock of another thread's
+            preexec_fn=_joining(group),  # noqa: PLW1509 - one system call, which needs no lock of another thread
         )
     except FileNotFoundError as error:
         if given.directory and not Path(given.directory).is_dir():

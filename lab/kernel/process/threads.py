@@ -32,7 +32,7 @@ def in_thread(work: Callable[[], T]) -> T:
     def body() -> None:
         try:
             outcome.append(work())
-        except BaseException as error:  # noqa: BLE001 - it is raised again, in the caller's thread
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             failure.append(error)
         # A thread that did not move may lack the permission for setns(2).
         if not os.path.samestat(os.fstat(home), _NETWORK.stat()):

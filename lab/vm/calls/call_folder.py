@@ -1,7 +1,7 @@
 """The folder of a call: copies of the files that it reads, and results, of which named ones are copied back.
 
 The guest's root may write anything there, also files that were not requested. A file of the host is therefore written
-only if the user named it, or if it is new and below a folder that the user named.
+only if the user named it, or if it is new in a named folder.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class StateFolder:
 
     @property
     def untouched(self) -> Path:
-        """Name of the checkpoint that equals the VM's state. It exists until a command runs in the VM."""
+        """Name of the checkpoint that equals the VM's state, or the token of the one command run since."""
         return self.path / "untouched"
 
     @property

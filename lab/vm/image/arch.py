@@ -62,8 +62,8 @@ ARCHES = {
         qemu="qemu-system-x86_64",
         qemu_package="qemu-system-x86",
         qemu_machine="q35",
-        # QEMU 7.2, the first that translates AVX, gets some of it wrong: NumPy's argsort ended in a protection fault.
-        # Where `rep movsb` is said to be fast, the kernel and glibc copy with it, an instruction an octet.
+        # QEMU 7.2, the first with AVX, emulates some of it wrong: NumPy's argsort ended in a protection fault.
+        # With erms or fsrm, kernel and glibc copy by `rep movsb`, which QEMU executes byte by byte.
         emulated_cpu="max,avx=off,avx2=off,f16c=off,fma=off,vaes=off,erms=off,fsrm=off",
         console="ttyS0",
         nop=b"\x90",

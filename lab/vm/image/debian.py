@@ -29,7 +29,7 @@ _TAKEN_FROM_HOST = ("Acquire::http", "Acquire::https", "Acquire::Retries", "Acqu
 
 
 # dpkg-excludes leaves out dracut's kernel hook, which would build an initrd that nothing boots. dracut's own package
-# scripts fail without the hook.
+# scripts run the hook, so an empty one takes its place.
 _NO_INITRD = """
 hook=$1/etc/kernel/postinst.d/dracut
 mkdir -p "${hook%/*}" && echo '#!/bin/sh' >"$hook" && chmod 755 "$hook"
