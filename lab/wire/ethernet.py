@@ -1,7 +1,7 @@
 """MAC control (PFC and Pause) and VXLAN as scapy layers, with the field names of IEEE 802.3 and RFC 7348.
 
-scapy's own layers are not used: its VXLAN sets the flag of another protocol (GPE) as soon as there is a payload, so
-that Linux drops the packet, and its pause times are off by two at 1 Gb/s.
+scapy's own layers have defects. Its VXLAN sets the flag of another protocol (GPE) on packets with a payload, so Linux
+drops them. Its pause times are off by two at 1 Gb/s.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ MAC_CONTROL_ADDRESS: Final = "01:80:c2:00:00:01"
 
 
 class _Operands(Packet):  # type: ignore[misc]  # scapy is untyped
-    """What follows a MAC control opcode; the rest of the frame only fills it up to 60 bytes."""
+    """The operands after a MAC control opcode; the rest of the frame is padding up to 60 bytes."""
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
-        """No payload; all the rest is padding."""
+        """Return all remaining bytes as padding; there is no payload."""
         return b"", s
 
 
@@ -37,14 +37,14 @@ class MACControl(Packet):  # type: ignore[misc]
 
 
 class Pause(_Operands):
-    """How many quanta of 512 bit times the whole link shall stop (annex 31B)."""
+    """The pause time of the whole link, in quanta of 512 bit times (annex 31B)."""
 
     name = "Pause"
     fields_desc: ClassVar = [ShortField("pause_time", 0)]
 
 
 class PFC(_Operands):
-    """Which classes shall stop, and how many quanta each (annex 31D)."""
+    """The classes to pause, and the quanta of each (annex 31D)."""
 
     name = "PFC"
     fields_desc: ClassVar = [
@@ -54,7 +54,7 @@ class PFC(_Operands):
 
 
 class VXLAN(Packet):  # type: ignore[misc]
-    """The tunnel header of RFC 7348 section 5; what it carries is an Ethernet frame."""
+    """The tunnel header of RFC 7348 section 5; its payload is an Ethernet frame."""
 
     name = "VXLAN"
     fields_desc: ClassVar = [
@@ -65,7 +65,7 @@ class VXLAN(Packet):  # type: ignore[misc]
     ]
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:  # noqa: ARG002 - it is always a frame
-        """Ether, but Raw where tunnels nest too deep or no segment is named, as in ``lab.wire.frame``."""
+        """Return Ether, or Raw if tunnels nest too deep or the VNI is not valid, as in ``lab.wire.frame``."""
         depth, below = 0, self.underlayer
         while below is not None:
             depth += isinstance(below, VXLAN)

@@ -1,7 +1,7 @@
-"""A fast decoder of Ethernet frames, without scapy: what the walk finds, as values.
+"""A fast decoder of Ethernet frames, without scapy: it fills in the values of the headers that the walk finds.
 
-Frames are untrusted: ``decode`` never raises. What it understood stays in the ``Frame``, and ``fault`` says in one
-line why it stopped.
+Frames are untrusted: ``decode`` never raises. A ``DecodedFrame`` has all that could be decoded, and its ``fault``
+says in one line why decoding stopped.
 """
 
 from __future__ import annotations
@@ -33,10 +33,9 @@ _PLAIN_IP: Final = ("IPv4", "IPv6")
 
 
 class Icrc(Enum):
-    """What came of checking the ICRC.
+    """The result of the ICRC check.
 
-    UNKNOWN when the capture does not hold the whole packet,
-    or where nothing says over what it is: RoCEv1, and IPv6 extension headers.
+    UNKNOWN if the packet was truncated, or if its coverage is not specified: RoCEv1, and IPv6 extension headers.
     """
 
     OK = "ok"
@@ -48,14 +47,16 @@ class Icrc(Enum):
 class DecodedFrame:
     """One frame, filled in as far as its bytes allow. ``length`` is in bytes on the wire, without FCS.
 
-    ``src`` and ``dst`` are IP addresses, or MAC addresses where there is no IP; ``ttl`` is IPv6's hop limit, too.
-    ``payload`` is the number of bytes after the RoCEv2 headers, less padding and ICRC. ``origremdt`` is what an
-    atomic operation found, ``ieth`` the R_Key that a SEND with Invalidate revokes, ``mad`` what a datagram to QP 0 or
-    1 says, ``xrcsrq`` the receive queue of an XRC request. ``vlan`` is that of the last tag, and ``svlan`` of the
-    first where there are several; ``mpls`` are labels, the top of the stack first. ``inner`` is the frame or IP
-    packet that a tunnel carries, for the segment ``vni`` where it has one, and ``tunnels`` counts the frames that
-    this one is inside of. ``short``: a mirror cut it before its length was written. ``fragment``: it is the first one
-    of a packet in fragments.
+    * ``src``, ``dst``: IP addresses, or MAC addresses without IP. ``ttl``: TTL, or IPv6's hop limit.
+    * ``vlan``: of the last tag. ``svlan``: of the first of several tags. ``mpls``: labels, the top of the stack
+      first.
+    * ``payload``: bytes after the RoCEv2 headers, without padding and ICRC.
+    * ``origremdt``: the original value of an atomic operation. ``ieth``: the R_Key that a SEND with Invalidate
+      revokes.
+    * ``mad``: the management datagram to QP 0 or 1. ``xrcsrq``: the receive queue of an XRC request.
+    * ``inner``: the frame or IP packet in a tunnel. ``vni``: the VNI of that tunnel, if it has one. ``tunnels``: the
+      number of frames around this one.
+    * ``short``: a mirror truncated it without adjusting its length fields. ``fragment``: it is a first fragment.
     """
 
     length: int
@@ -95,12 +96,12 @@ class DecodedFrame:
 
     @property
     def damage(self) -> str:
-        """``fault``, or that of the frame inside; empty when both make sense."""
+        """``fault``, or that of the inner frame; empty if neither has one."""
         return self.fault or (self.inner.damage if self.inner is not None else "")
 
     @property
     def cut(self) -> bool:
-        """``short``, or that of the frame inside."""
+        """Whether this frame or an inner one is ``short``."""
         return self.short or (self.inner is not None and self.inner.cut)
 
 
@@ -125,7 +126,7 @@ def decode(data: bytes, length: int | None = None) -> DecodedFrame:
 
 
 def _open(frame: DecodedFrame, header: Header, length: int) -> DecodedFrame:
-    """The frame, or IP packet, inside this one."""
+    """Add an inner frame or IP packet, and return it."""
     if header is not Header.ETHERNET and frame.protocol in _PLAIN_IP:
         frame.protocol = f"{RULES[header].name} in {frame.protocol}"
     frame.inner = DecodedFrame(length, frame.tunnels + 1)
@@ -133,7 +134,7 @@ def _open(frame: DecodedFrame, header: Header, length: int) -> DecodedFrame:
 
 
 def _finish(frame: DecodedFrame, octets: Octets, found: HeaderWalk) -> None:
-    """What is behind the last header, or its name."""
+    """Decode the data after the last header, or name the protocol there."""
     last = found.layers[-1]
     try:
         if found.later:
@@ -145,14 +146,14 @@ def _finish(frame: DecodedFrame, octets: Octets, found: HeaderWalk) -> None:
             mac_control(frame, octets, last.at)
         elif found.missed is last.header:
             frame.protocol = RULES[last.header].other(last.number) if last.number >= 0 else frame.protocol
-        else:  # of a version that is not known
+        else:  # the version is unknown
             frame.protocol = RULES[found.missed].name
     except Stop as why:
         frame.fault = str(why)
 
 
 def _check(data: bytes, found: HeaderWalk) -> Icrc | None:
-    """Of RoCEv2 directly on IP: annex A17.3.3 does not say what extension headers do to it."""
+    """Check the ICRC of RoCEv2 directly on IP. Annex A17.3.3 does not cover extension headers."""
     *_, network, transport, bth = found.layers
     if found.end < bth.after + icrc.SIZE:
         return None
@@ -165,7 +166,7 @@ def _check(data: bytes, found: HeaderWalk) -> Icrc | None:
 
 
 def _fault(found: HeaderWalk, octets: Octets) -> str:
-    """Why the walk stopped, in words."""
+    """Return a text on why the walk stopped."""
     rule, room = RULES[found.missed], found.end - found.at
     if found.fault is WalkStop.CUT:
         what = "the BTH" if found.missed in BTH_HEADERS else f"the {rule.name} header"
@@ -179,7 +180,7 @@ def _fault(found: HeaderWalk, octets: Octets) -> str:
 
 
 def _damage(header: Header, octets: bytes, room: int) -> str:
-    """What is wrong with a header that begins so, and has ``room`` bytes for it and what it carries."""
+    """Return a text on what is wrong with a header; ``room`` is the number of bytes available to it."""
     name = RULES[header].name
     match header:
         case Header.UDP:
@@ -193,7 +194,7 @@ def _damage(header: Header, octets: bytes, room: int) -> str:
             return f"{name} header is damaged: version {octets[0] >> 4}"
 
 
-# What each header says
+# Values of each header
 
 
 def _fill(frame: DecodedFrame, data: bytes, layer: WalkedHeader) -> None:

@@ -1,6 +1,6 @@
-"""Captured packets as columns over the memory that they are in: sorted, selected and encoded without an object each.
+"""Captured packets as columns over the memory that holds them, to sort, select and encode without Python objects.
 
-A Python object for each packet costs more time than the kernel takes to deliver the packet.
+Creating an object per packet takes longer than the kernel takes to deliver it.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ _TAG: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class FrameBatch:
-    """Packets, one entry of each column for each."""
+    """Packets as columns, one entry per packet."""
 
     time: Column
     """ns since 1970."""
     interface: Column
     start: Column
-    """Where the packet begins in the memory of its interface."""
+    """Offset of the packet in the memory of its interface."""
     captured: Column
-    """Bytes there."""
+    """Bytes in that memory."""
     length: Column
-    """Bytes on the wire, less a tag that the memory does not have."""
+    """Bytes on the wire, without a tag that is not in that memory."""
     direction: Column
     tag: Column
-    """The VLAN tag that belongs behind the MAC addresses (IEEE 802.1Q, 9.6), as one number; 0 for none."""
+    """The VLAN tag that belongs after the MAC addresses (IEEE 802.1Q, 9.6), as one number; 0 for none."""
 
     def __len__(self) -> int:
         return len(self.time)
 
     def take(self, which: slice | NDArray[np.generic]) -> FrameBatch:
-        """The packets of a slice, a mask or an order."""
+        """Return the packets of a slice, a mask or an order."""
         return FrameBatch(*(getattr(self, field.name)[which] for field in fields(self)))
 
     def records(self, memories: Mapping[int, memoryview]) -> Iterator[Record]:
-        """The packets one by one; the data of those without a tag is the memory itself."""
+        """Yield the packets one by one. The data of packets without a tag is not copied."""
         columns = (self.time, self.interface, self.start, self.captured, self.length, self.direction, self.tag)
         for time, interface, start, captured, length, direction, tag in zip(
             *(column.tolist() for column in columns), strict=True
@@ -64,7 +64,7 @@ class FrameBatch:
             yield Record(time, interface, length + bool(tag) * _TAG, direction, data)
 
     def blocks(self, memories: Mapping[int, memoryview]) -> Iterator[memoryview]:
-        """The packets as enhanced packet blocks of pcapng, as many at once as are written at once."""
+        """Yield the packets as enhanced packet blocks of pcapng, in chunks for writing."""
         ends = np.cumsum(_sizes(self)[1])
         done, size = 0, 0
         while done < len(self):
@@ -74,7 +74,7 @@ class FrameBatch:
 
 
 def joined(batches: Sequence[FrameBatch]) -> FrameBatch:
-    """All packets of some batches, in their order."""
+    """Return all packets of some batches, in their order."""
     if len(batches) == 1:
         return batches[0]
     return FrameBatch(
@@ -83,7 +83,7 @@ def joined(batches: Sequence[FrameBatch]) -> FrameBatch:
 
 
 def _sizes(batch: FrameBatch) -> tuple[Column, Column]:
-    """Bytes of each packet, its tag included, and of its block."""
+    """Return the bytes of each packet, with its tag, and of its block."""
     captured = batch.captured + (batch.tag != 0) * _TAG
     return captured, (captured + _WORD - 1 & -_WORD) + (_HEAD_WORDS + _END_WORDS) * _WORD
 
@@ -93,7 +93,7 @@ def _encoded(batch: FrameBatch, memories: Mapping[int, memoryview]) -> memoryvie
     words = np.empty(int(total.sum()) // _WORD, "<u4")
     after = np.cumsum(total) // _WORD
     at = after - total // _WORD
-    words[after - _END_WORDS - 1] = 0  # what fills the last word of the data, unless it has none
+    words[after - _END_WORDS - 1] = 0  # padding in the last word of the data
     head = (
         ENHANCED_PACKET, total, batch.interface, batch.time >> 32, batch.time & 0xFFFFFFFF, captured,
         batch.length + captured - batch.captured,
@@ -122,5 +122,5 @@ def _copy(batch: FrameBatch, memories: Mapping[int, memoryview], octets: memoryv
 
 
 def directions(outgoing: NDArray[np.bool_]) -> Column:
-    """The direction of packets, by whether the interface has sent them."""
+    """Return the direction of packets; ``outgoing`` marks those that the interface sent."""
     return np.where(outgoing, int(Direction.OUTBOUND), int(Direction.INBOUND))

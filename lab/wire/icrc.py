@@ -1,8 +1,8 @@
 """The invariant CRC of RoCEv2 (IBA vol. 1 section 7.8.1 and annex A17.3.3).
 
-It is Ethernet's CRC-32 over the IP packet with every field that a router or switch may change taken as ones,
-preceded by eight octets of ones that stand for InfiniBand's local header. Not covered, therefore: TOS or
-traffic class, TTL or hop limit, flow label, both checksums, and the octet of the BTH that holds FECN and BECN.
+It is Ethernet's CRC-32 over the IP packet, with all fields that routers or switches may change set to ones. Eight
+octets of ones precede the packet, in place of InfiniBand's local header. These fields are not covered: TOS or traffic
+class, TTL or hop limit, flow label, both checksums, and the octet of the BTH with FECN and BECN.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _MASKED: Final = _UDP_SIZE + _BTH_VARIANT + 1
 
 
 def compute(packet: bytes | memoryview, transport: int) -> bytes:
-    """The ICRC of an IP packet, as its four octets on the wire.
+    """Return the ICRC of an IP packet, as four octets in wire order.
 
-    ``packet`` runs from the first octet of the IP header to the last before the ICRC; its UDP header starts at
-    ``transport``. ValueError when it is too short to hold the fields that are masked.
+    ``packet`` begins with the IP header and ends before the ICRC; its UDP header begins at ``transport``. ValueError
+    if it is too short for the masked fields.
     """
     crc, covered = begin(packet, transport)
     return finish(crc, packet[covered:])
 
 
 def begin(packet: bytes | memoryview, transport: int) -> tuple[int, int]:
-    """The CRC of the headers that hold the masked fields, and how many octets these are.
+    """Return the CRC of the headers with masked fields, and the number of octets that it covers.
 
-    It stays the same for packets that differ only further on, as in their PSN. ValueError as ``compute``.
+    Packets that differ only in later octets, like the PSN, share this result. ValueError as ``compute``.
     """
     if len(packet) < transport + _MASKED:
         raise ValueError(f"{len(packet)} bytes hold no RoCEv2 packet with UDP at {transport}")
@@ -52,5 +52,5 @@ def begin(packet: bytes | memoryview, transport: int) -> tuple[int, int]:
 
 
 def finish(crc: int, rest: bytes | memoryview) -> bytes:
-    """The ICRC as its four octets on the wire: ``crc`` from ``begin``, and the octets after those."""
+    """Return the ICRC in wire order, from the CRC of ``begin`` and the octets that it does not cover."""
     return crc32(rest, crc).to_bytes(SIZE, "little")

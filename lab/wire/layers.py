@@ -1,7 +1,7 @@
-"""The headers that are followed from Ethernet to RoCEv2, as a table: the one place that says what is where.
+"""The table of all headers that are decoded, from Ethernet to RoCEv2: the only definition of their layout.
 
-Two engines read it: ``lab.wire.walk`` one frame at a time, and ``lab.analysis.decode.header_walk_columns`` all frames
-of a batch at once.
+Two engines use it: ``lab.wire.walk`` for single frames, and ``lab.analysis.decode.header_walk_columns`` for all
+frames of a batch.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_TUNNELS: Final = 4
-"""Frames inside frames that are taken apart: no fabric nests deeper, and hostile ones must not cost without end."""
+"""Nested frames that are decoded. No fabric nests deeper; the limit bounds the cost of crafted packets."""
 MAX_HEADERS: Final = 32
-"""Headers of a packet that are followed, for the same reason."""
+"""Headers of a packet that are decoded, for the same reason."""
 VNI_VALID: Final = 0x08
-"""The I flag (RFC 7348 section 5): without it a packet names no segment. The other seven are reserved."""
+"""The I flag (RFC 7348 section 5): without it, the VNI is not valid. The other seven flags are reserved."""
 
 
 _ETHERTYPE: Final = "ethertype {:#06x}"
 _LEAST_TYPE: Final = 0x600
-"""A smaller number in its place is a length, of a frame as IEEE 802.2 has it."""
+"""A smaller number in the EtherType field is the length of an IEEE 802.2 frame."""
 
 
 class WalkStop(IntEnum):
-    """Why a walk stopped.
+    """The reason why a walk stopped.
 
-    At ``SHORT`` it did not: a mirror cut the packet before its length was written, and what is there is decoded.
+    ``SHORT`` is none: a mirror truncated the packet without adjusting its length, and all bytes present are decoded.
     """
 
     NONE = 0
@@ -63,7 +63,7 @@ class WalkStop(IntEnum):
 
 
 class Header(IntEnum):
-    """What can follow. ``MPLS_PAYLOAD``, ``PSEUDOWIRE`` and ``ANY_IP`` only look at what comes, and are no bytes."""
+    """The headers. ``MPLS_PAYLOAD``, ``PSEUDOWIRE`` and ``ANY_IP`` have no bytes: they only inspect what follows."""
 
     ETHERNET = 0
     VLAN = 1
@@ -93,7 +93,7 @@ class Header(IntEnum):
 
 
 class Bits(NamedTuple):
-    """A number in a header: where its bytes are, how many, and which of their bits."""
+    """A number in a header: offset and width in bytes, shift and mask."""
 
     at: int
     width: int
@@ -101,20 +101,23 @@ class Bits(NamedTuple):
     mask: int = 0xFFFFFFFF
 
     def read(self, data: bytes, start: int) -> int:
-        """Its value in the header at ``start``, whose bytes must be there."""
+        """Return the value in the header at ``start``, whose bytes must be present."""
         place = start + self.at
         return int.from_bytes(data[place : place + self.width]) >> self.shift & self.mask
 
 
 class Rule(NamedTuple):
-    """A header: ``size`` bytes at least, with all that is read of it.
+    """The layout of a header, of at least ``size`` bytes.
 
-    It has ``base`` bytes (``size`` where None), and for each of ``extra`` a number of times so many. ``next`` names
-    what is behind it, one of ``follows``; all else is ``otherwise``. What it carries ends ``total`` bytes behind its
-    start, plus ``beyond``; ``open_ended`` says that no length means the rest, and a length beyond the frame that a
-    mirror cut it. ``jumbo``: only the former, as in a datagram of more than 64 KB. ``good`` are numbers and their
-    bounds: beyond these the header is damaged, or where ``fault`` is NONE only not followed. Of packets in fragments
-    ``offset`` is zero in the first one, and ``more`` in the last one.
+    * Size: ``base`` bytes (``size`` if None), plus, for each of ``extra``, a field times a factor.
+    * ``next``: the field that identifies the next header in ``follows``; ``otherwise`` is the default.
+    * ``total``: the field with the length of the header and its payload, from the header's start; ``beyond`` is
+      added.
+    * ``open_ended``: a total of 0 means the rest of the frame, and a total beyond the frame means that a mirror
+      truncated it. ``jumbo``: only the former, as in datagrams of more than 64 KB.
+    * ``good``: fields and their bounds. Out of bounds, the header is damaged; if ``fault`` is NONE, it is only not
+      decoded.
+    * ``offset``, ``more``: the fields of fragments: zero in the first one, and zero in the last one.
     """
 
     name: str
@@ -136,16 +139,16 @@ class Rule(NamedTuple):
     unnamed: str = ""
 
     def other(self, number: int) -> str:
-        """What is not followed behind this header, by the number that names it."""
+        """Return the name of a protocol after this header that is not decoded."""
         if self.unnamed == _ETHERTYPE and number < _LEAST_TYPE:
             return "LLC"
         return self.names.get(number) or self.unnamed.format(number) or self.name
 
 
 IP_HEADERS: Final = (Header.IPV4, Header.IPV6, Header.GRH)
-"""Those that have addresses; of two the second one is inside a tunnel."""
+"""Headers with IP addresses. The second one of a packet is inside a tunnel."""
 VNI_HEADERS: Final = (Header.VXLAN, Header.GENEVE)
-"""Those that name a segment, in the upper 24 bits of their second word."""
+"""Headers with a VNI, in the upper 24 bits of their second word."""
 BTH_HEADERS: Final = (Header.BTH, Header.BTH_V1)
 
 _BY_TYPE: Final = {
@@ -185,7 +188,7 @@ _MIRRORS: Final = {
     SPECTRUM_MIRROR_TYPE: Header.SPECTRUM_MIRROR,
 }
 _SEQUENCED: Final = 0x10000000
-"""GRE's S bit where ``next`` is read: ERSPAN I is type II without it, and has no header of its own."""
+"""GRE's S bit, as part of ``next``: ERSPAN type I has the type of II without this bit, and no header of its own."""
 _BY_GRE: Final = {
     key: header for number, header in (_BY_GENEVE | _MIRRORS).items() for key in (number, number | _SEQUENCED)
 } | {ERSPAN_2_TYPE: Header.ETHERNET}
@@ -202,10 +205,10 @@ RULES: Final[dict[Header, Rule]] = {
     Header.ETHERNET: Rule("Ethernet", 14, Bits(12, 2), _BY_TYPE, names=ETHERTYPES, unnamed=_ETHERTYPE),
     Header.VLAN: Rule("VLAN tag", 4, Bits(2, 2), _BY_TYPE, names=ETHERTYPES, unnamed=_ETHERTYPE),
     Header.MAC_CONTROL: Rule("MAC control", 2),
-    # RFC 3032 section 2.1; behind the bottom of the stack nothing names what comes (RFC 4928 section 3)
+    # RFC 3032 section 2.1. After the bottom of the stack, the next protocol is not given (RFC 4928 section 3).
     Header.MPLS: Rule("MPLS", 4, Bits(2, 1, 0, 1), {0: Header.MPLS}, Header.MPLS_PAYLOAD),
     Header.MPLS_PAYLOAD: Rule("MPLS", 1, _VERSION, _BY_VERSION, Header.PSEUDOWIRE, base=0),
-    # RFC 4385: a control word begins with zeros, a channel of its own with 0001; a MAC address seldom does
+    # RFC 4385: a control word begins with zeros, an associated channel with 0001; a MAC address rarely does.
     Header.PSEUDOWIRE: Rule(
         "MPLS pseudowire", 2, Bits(0, 2, 6), {0x0000 >> 6: Header.CONTROL_WORD, 0x1000 >> 6: None}, Header.ETHERNET,
         base=0, names={0x1000 >> 6: "MPLS associated channel"},
@@ -228,7 +231,7 @@ RULES: Final[dict[Header, Rule]] = {
         names=IP_PROTOCOLS, unnamed=_PROTOCOL,
     ),
     Header.AUTHENTICATION: _OPTIONS._replace(name="AH", extra=((Bits(1, 1), 4),)),
-    # RFC 2784 and 2890: checksum, key and sequence number are there if their bits say so; version 0 without routing
+    # RFC 2784 and 2890: checksum, key and sequence number exist if their bits are set; version 0 without routing
     Header.GRE: Rule(
         "GRE", 4, Bits(0, 4, 0, _SEQUENCED | 0xFFFF), _BY_GRE,
         extra=((Bits(0, 1, 7, 1), 4), (Bits(0, 1, 5, 1), 4), (Bits(0, 1, 4, 1), 4)),

@@ -1,6 +1,6 @@
-"""Management datagrams, which go to QP 0 and 1; of the communication manager's, what two ends agree on.
+"""Management datagrams to QP 0 and 1, including the connection parameters in those of the communication manager.
 
-RDMA has a handshake of its own, where programs want it: REQ, REP and RTU (IBA vol. 1 section 12.6).
+Programs may set up RDMA connections with a handshake: REQ, REP and RTU (IBA vol. 1 section 12.6).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from struct import Struct
 from typing import Final
 
 GENERAL_QP: Final = 1
-"""Where all management but the subnet's goes (IBA vol. 1 section 13.5)."""
+"""The QP for all management except subnet management (IBA vol. 1 section 13.5)."""
 SIZE: Final = 256
 """Bytes of a management datagram (section 13.4.2)."""
 _HEADER: Final = Struct("!BBBBHHQHHI")
@@ -24,14 +24,15 @@ _MESSAGES: Final = {
     0x18: "SIDR_REP", 0x19: "LAP", 0x1A: "APR",
 }  # fmt: skip
 _IDS: Final = Struct("!II")
-_PLACES: Final = {"REQ": (32, 44), "REP": (12, 20)}  # bytes to Local QPN and Starting PSN, behind the header
+_PLACES: Final = {"REQ": (32, 44), "REP": (12, 20)}  # offsets of Local QPN and Starting PSN, after the header
 
 
 @dataclass(frozen=True, slots=True)
 class Mad:
-    """``name`` is the class, or ``CM REQ`` and its like. Of CM: the sender's own communication ID and its peer's.
+    """A management datagram. ``name`` is its class, or a message like ``CM REQ``.
 
-    ``qpn`` and ``psn`` are those that the sender of a REQ or REP will receive with, and start at.
+    ``local`` and ``remote`` are the communication IDs of the sender and its peer. ``qpn`` and ``psn`` are the QP of
+    the sender of a REQ or REP, and its starting PSN.
     """
 
     name: str
@@ -42,7 +43,7 @@ class Mad:
 
 
 def parse(data: bytes) -> Mad | None:
-    """A datagram to QP 0 or 1; None where not even its header is there (IBA vol. 1 sections 13.4.3 and 12.6)."""
+    """Decode a datagram to QP 0 or 1; None without a valid header (IBA vol. 1 sections 13.4.3 and 12.6)."""
     if len(data) < _HEADER.size:
         return None
     version, kind, _, _, _, _, _, attribute, _, _ = _HEADER.unpack_from(data)

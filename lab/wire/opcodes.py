@@ -1,4 +1,4 @@
-"""BTH opcodes by name, and the extension headers each one carries (IBA vol. 1 sections 9.2 and 9.3, annex A19)."""
+"""BTH opcodes, their names, and their extension headers (IBA vol. 1 sections 9.2 and 9.3, annex A19)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _RD_RESYNC: Final = 0x55
 class Opcode(IntEnum):
     """The eight bits of BTH.OpCode: three of transport service, five of operation.
 
-    These are what RoCE devices send; XRC's and RD's, which repeat RC's, have names and layouts below.
+    These are the opcodes that RoCE devices send. Those of XRC and RD repeat those of RC; their names and layouts
+    follow.
     """
 
     RC_SEND_FIRST = 0x00
@@ -42,9 +43,9 @@ class Opcode(IntEnum):
     RC_SEND_LAST_WITH_INVALIDATE = 0x16
     RC_SEND_ONLY_WITH_INVALIDATE = 0x17
     RC_FLUSH = 0x1C
-    """What was written becomes visible to all, or persistent; of annex A19, as is ATOMIC WRITE."""
+    """Makes written data visible to all, or persistent; from annex A19, like ATOMIC WRITE."""
     RC_ATOMIC_WRITE = 0x1D
-    """Eight bytes, written in one step."""
+    """Writes eight bytes atomically."""
 
     UC_SEND_FIRST = 0x20
     UC_SEND_MIDDLE = 0x21
@@ -145,23 +146,23 @@ def _spelled(opcode: Opcode) -> str:
 
 
 def _operations() -> dict[int, Opcode]:
-    """Those of XRC are those of RC (annex A14), those of RD too, without Invalidate (table 38)."""
+    """Return all opcodes. XRC has those of RC (annex A14), and RD has those without Invalidate (table 38)."""
     shared = [opcode for opcode in Opcode if opcode <= Opcode.RC_SEND_ONLY_WITH_INVALIDATE]
     rd = {_RD | opcode: opcode for opcode in shared if opcode <= Opcode.RC_FETCHADD}
     return {int(opcode): opcode for opcode in Opcode} | {_XRC | opcode: opcode for opcode in shared} | rd
 
 
 OPERATIONS: Final = _operations()
-"""What every value of BTH.OpCode does that has a name; of XRC's and RD's, what the same one of RC does."""
+"""By value of BTH.OpCode: its operation; for XRC and RD, that of the same opcode of RC."""
 
 
 def is_answer(opcode: Opcode) -> bool:
-    """Whether it goes from the responder back to the requester."""
+    """Return whether the opcode goes from responder to requester."""
     return "RESPONSE" in opcode.name or "ACKNOWLEDGE" in opcode.name
 
 
 def _layout(value: int, opcode: Opcode) -> tuple[Extension, ...]:
-    """XRC's requests name a receive queue, RD's packets an end-to-end context, before all else."""
+    """Return the extension headers. XRC requests begin with XRCETH, RD packets with RDETH."""
     rest = _EXTENSIONS.get(opcode, ())
     if value & 0xE0 == _XRC:
         return rest if is_answer(opcode) else (Extension.XRCETH, *rest)
@@ -185,11 +186,11 @@ _LAYOUTS: Final = {value: _layout(value, opcode) for value, opcode in OPERATIONS
 
 
 def opcode_name(value: int) -> str:
-    """The name of any value of BTH.OpCode; of one that nobody assigned, its transport and number."""
+    """Return the name of an opcode; if it is not assigned, its transport and number."""
     name = OPCODE_NAMES.get(value)
     return name or f"{_TRANSPORT_NAMES.get(value >> _TRANSPORT_SHIFT, 'reserved')} opcode {value:#04x}"
 
 
 def extensions(value: int) -> tuple[Extension, ...]:
-    """The headers between the BTH and the payload, in wire order; none for an opcode that has no name."""
+    """Return the headers between BTH and payload, in wire order; none for an unknown opcode."""
     return _LAYOUTS.get(value, ())

@@ -1,8 +1,8 @@
-"""Writing pcapng: several interfaces by name, nanosecond timestamps, drops counted (draft-ietf-opsawg-pcapng).
+"""Write pcapng: named interfaces, nanosecond timestamps, drop counters (draft-ietf-opsawg-pcapng).
 
-A file is one section: its header, one description per interface, packets, and statistics per interface at the
-end. Every write hands whole blocks to the operating system, so that a writer killed at any moment leaves a file
-whose readers lose at most the last batch.
+A file is one section: its header, one description per interface, packets, and statistics per interface at the end.
+Each write passes whole blocks to the operating system. So a writer that is killed leaves a readable file that lacks
+at most the last batch.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 LINKTYPE_ETHERNET: Final = 1
 MAX_BLOCK: Final = 16 * 2**20
-"""Bytes of one block; Wireshark draws the line at the same place."""
+"""Bytes of one block; Wireshark has the same limit."""
 MAX_SNAPLEN: Final = 262144
 """Bytes of one packet that readers accept (draft-ietf-opsawg-pcaplinktype, and Wireshark)."""
 
 APPLICATION: Final = "rocelab"
-"""What names itself as the writer of a section."""
+"""The application name in section headers."""
 
 TO: Final = "to "
-"""What a description begins with that names the other end of a link."""
+"""Prefix of an interface description that names the other end of the link."""
 
 SECTION_HEADER: Final = 0x0A0D0D0A
 INTERFACE_DESCRIPTION: Final = 1
@@ -69,7 +69,7 @@ _U64: Final = Struct("<Q")
 
 
 class Direction(IntEnum):
-    """Which way a packet went at the interface that saw it (bits 0 and 1 of epb_flags)."""
+    """The direction of a packet at the capturing interface (bits 0 and 1 of epb_flags)."""
 
     UNKNOWN = 0
     INBOUND = 1
@@ -77,7 +77,7 @@ class Direction(IntEnum):
 
 
 class Record(NamedTuple):
-    """A captured packet: ``timestamp`` in ns since 1970, ``length`` in bytes on the wire, ``data`` what was kept."""
+    """A captured packet: ``timestamp`` in ns since 1970, ``length`` in bytes on the wire, ``data`` as captured."""
 
     timestamp: int
     interface: int
@@ -88,9 +88,9 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """Where packets were seen; ``speed`` in bit/s. ``snaplen`` 0 means no limit, ``filter`` what let them through.
+    """A capturing interface. ``speed`` is in bit/s, ``snaplen`` 0 means no limit, ``filter`` is its capture filter.
 
-    ``peer`` is the other end of the link, where that is known; readers see it as the interface's description.
+    ``peer`` is the other end of the link, if known; it is written as the interface's description.
     """
 
     name: str
@@ -103,7 +103,7 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What an interface counted from ``start`` to ``end`` (ns since 1970); ``received`` includes ``dropped``."""
+    """The counters of an interface from ``start`` to ``end`` (ns since 1970); ``received`` includes ``dropped``."""
 
     received: int
     dropped: int
@@ -112,29 +112,29 @@ class Statistics:
 
 
 class Output(Protocol):
-    """What the writer writes to: an unbuffered binary file or pipe."""
+    """An unbuffered binary file or pipe."""
 
     def write(self, data: bytes | memoryview, /) -> int | None:
-        """Write some or all of ``data`` and return how much."""
+        """Write some or all of ``data`` and return the number of bytes written."""
 
 
 class Sink(Protocol):
-    """What takes a capture: ``Writer``, and what stands for it."""
+    """A destination for captured packets: ``Writer``, or a substitute."""
 
     def add_interface(self, interface: Interface) -> int:
         """Describe an interface and return its number, which ``Record.interface`` refers to."""
 
     def write(self, records: Iterable[Record]) -> None:
-        """Take packets, in the order given; their data is valid until this returns."""
+        """Write packets, in the order given; their data is valid until this returns."""
 
     def write_statistics(self, interface: int, statistics: Statistics) -> None:
-        """Take what an interface counted."""
+        """Write the counters of an interface."""
 
 
 class Writer:
-    """Writes one section to ``output``. Nothing is buffered; nothing is closed.
+    """Writes one section to ``output``, unbuffered. The caller closes ``output``.
 
-    ``select`` is the filter of all interfaces that name none. What cannot be written raises OperationFailed; what was
+    ``select`` is the filter of interfaces without one of their own. OperationFailed if a write fails; everything
     written before stays valid.
     """
 
@@ -167,11 +167,11 @@ class Writer:
             self._write(blocks)
 
     def write_blocks(self, blocks: bytes | memoryview) -> None:
-        """Write packets that are whole enhanced packet blocks already, of interfaces that were added."""
+        """Write packets that are complete enhanced packet blocks already."""
         self._write(blocks)
 
     def write_statistics(self, interface: int, statistics: Statistics) -> None:
-        """Write what an interface counted; once for each, at the end."""
+        """Write the counters of an interface; once for each interface, at the end."""
         body = _STATISTICS.pack(interface, *_timestamp(statistics.end))
         options = _options(
             (ISB_STARTTIME, _TIMESTAMP.pack(*_timestamp(statistics.start))),
@@ -182,7 +182,7 @@ class Writer:
         self._write(_block(INTERFACE_STATISTICS, body + options))
 
     def _write(self, blocks: bytes | memoryview) -> None:
-        """Write all of it, or on failure none, so that the file ends in a whole block; OperationFailed says why."""
+        """Write all blocks or none, so that the file ends with a whole block; OperationFailed on an error."""
         done = 0
         try:
             while done < len(blocks):
@@ -195,7 +195,7 @@ class Writer:
 
     def _take_back(self, done: int) -> None:
         if done and isinstance(self._output, io.FileIO):
-            with contextlib.suppress(OSError):  # a pipe: its reader has what it has
+            with contextlib.suppress(OSError):  # a pipe cannot be truncated
                 self._output.truncate(self.written)
                 self._output.seek(self.written)
 
@@ -210,7 +210,7 @@ def _block(kind: int, body: bytes) -> bytes:
 
 
 def _packets(records: Iterable[Record]) -> bytes:
-    """Enhanced packet blocks. Captures spend their time here: one pass, one copy of the data."""
+    """Return enhanced packet blocks. This is the hot path of captures: one pass, one copy of the data."""
     parts: list[bytes | memoryview] = []
     for timestamp, interface, length, direction, data in records:
         captured = len(data)

@@ -1,4 +1,4 @@
-"""pcapng files in a ring: when one is full the next begins, and the oldest goes, so that they need bounded space."""
+"""A ring of pcapng files in bounded space: a full file is followed by a new one, and the oldest is removed."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from lab.wire.pcapng import Interface, Record, Statistics
 
 SMALLEST: Final = 4 * MAX_SNAPLEN
-"""Bytes of one file: room for the descriptions of interfaces, and for any packet."""
-_PER_PACKET: Final = 48  # bytes of a packet's block beside its data, at most
+"""Bytes of one file: room for the interface descriptions, and for any packet."""
+_PER_PACKET: Final = 48  # bytes of a packet's block besides its data, at most
 _PER_STATISTICS: Final = 128
 
 
 class RingWriter:
     """Writes like ``Writer``, into ``capture_00001.pcapng``, ``capture_00002.pcapng`` ... beside ``path``.
 
-    There are never more than ``files`` of them, none larger than ``size`` bytes (at least ``SMALLEST``). Each is
-    whole by itself, and the last one has the statistics. A context manager, because it opens files.
+    There are at most ``files`` of them, each of at most ``size`` bytes (at least ``SMALLEST``). Each is a complete
+    capture, and the last one has the statistics. Use it as a context manager, as it opens files.
     """
 
     def __init__(self, path: Path, files: int, size: int, select: str = "") -> None:
@@ -47,14 +47,14 @@ class RingWriter:
 
     @property
     def paths(self) -> list[Path]:
-        """The files that there are, the oldest first."""
+        """The existing files, the oldest first."""
         return [self._named(number) for number in range(max(1, self._number - self._files + 1), self._number + 1)]
 
     def _named(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.stem}_{number:05}{self._path.suffix}")
 
     def _open(self) -> None:
-        """Begin the next file; the oldest goes first, so that there is room for it."""
+        """Begin the next file. The oldest is removed first, to make room for it."""
         self._number += 1
         path = self._named(self._number)
         try:
@@ -75,7 +75,7 @@ class RingWriter:
         return self._writer.add_interface(interface)
 
     def write(self, records: Iterable[Record]) -> None:
-        """Write packets, in the order given, into as many files as it takes."""
+        """Write packets, in the order given, into as many files as needed."""
         batch: list[Record] = []
         used = self._used()
         for record in records:
@@ -95,5 +95,5 @@ class RingWriter:
         return self._writer.written + _PER_STATISTICS * len(self._interfaces)
 
     def write_statistics(self, interface: int, statistics: Statistics) -> None:
-        """Write what an interface counted in all; once for each, at the end."""
+        """Write the total counters of an interface; once for each interface, at the end."""
         self._writer.write_statistics(interface, statistics)

@@ -1,11 +1,10 @@
 """RoCEv2 as scapy layers, with the field names of the InfiniBand specification.
 
-scapy's own ``contrib.roce`` is replaced, not extended. It knows the BTH and, under acknowledgements only, the AETH;
-it has no RETH, ImmDt or opcodes with Invalidate, other field names, and an ICRC that is computed from a rebuilt copy
-of the packet, so that it cannot tell whether captured bytes are right. Importing both would bind UDP port 4791 twice:
-``lab`` binds it here and nowhere else.
+This module replaces scapy's own ``contrib.roce``. That module uses other field names, lacks RETH, ImmDt and opcodes
+with Invalidate, and has the AETH only in acknowledgements. Its ICRC is computed from a rebuilt copy of the packet, so
+it cannot verify captured bytes. Importing both would bind UDP port 4791 twice; ``lab`` binds it only here.
 
-Padding and ICRC fill themselves in when a packet is built::
+Padding and ICRC are computed when a packet is built::
 
     Ether() / IP(dst="10.0.0.2") / UDP(sport=0xC000) / BTH(OpCode=Opcode.RC_SEND_ONLY, DestQP=17) / b"hello"
 """
@@ -38,12 +37,12 @@ _UDP_SIZE: Final = 8
 
 
 class _Transport(Packet):  # type: ignore[misc]  # scapy is untyped
-    """A header whose successor the BTH's opcode decides."""
+    """A header whose next header depends on the BTH's opcode."""
 
     extension: ClassVar[Extension | None] = None
 
-    def guess_payload_class(self, payload: bytes) -> type[Packet]:  # noqa: ARG002 - not the bytes, the opcode says it
-        """The header that the opcode puts here, or Raw for data."""
+    def guess_payload_class(self, payload: bytes) -> type[Packet]:  # noqa: ARG002 - the opcode decides, not the bytes
+        """Return the next header of the opcode, or Raw for data."""
         bth = self if isinstance(self, BTH) else self.underlayer
         while bth is not None and not isinstance(bth, BTH):
             bth = bth.underlayer
@@ -57,8 +56,8 @@ class _Transport(Packet):  # type: ignore[misc]  # scapy is untyped
 class BTH(_Transport):
     """Base transport header (IBA vol. 1 section 9.2); FECN and BECN from annex A10.
 
-    ``PadCnt`` None pads the payload to four octets; ``ICRC`` None computes it, and leaves zero when there is no
-    IP and UDP below.
+    ``PadCnt`` None pads the payload to a multiple of four octets. ``ICRC`` None computes it; it is zero without IP
+    and UDP below.
     """
 
     name = "BTH"
@@ -80,7 +79,7 @@ class BTH(_Transport):
     ]
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        """Pad, then seal with the ICRC; what was set by hand stays as it is."""
+        """Pad the packet, then add the ICRC. Values that were set explicitly are kept."""
         body, seal = pay[: -icrc.SIZE], pay[-icrc.SIZE :]
         if self.PadCnt is None:
             padding = -len(body) % 4
@@ -102,7 +101,7 @@ class BTH(_Transport):
 
 
 def _ip_header(ip: Packet, size: int) -> bytes:
-    """The octets of an IP header, as they will be, over ``size`` bytes of payload."""
+    """Return the octets of an IP header with ``size`` bytes of payload."""
     header = ip.copy()
     header.remove_payload()
     if isinstance(ip, IPv6):
@@ -116,7 +115,7 @@ def _ip_header(ip: Packet, size: int) -> bytes:
 
 
 class FETH(_Transport):
-    """Flush extended transport header: how much to flush, and how far (annex A19)."""
+    """Flush extended transport header: the extent and the guarantee of a flush (annex A19)."""
 
     name = "FETH"
     extension = Extension.FETH
@@ -124,7 +123,7 @@ class FETH(_Transport):
 
 
 class RETH(_Transport):
-    """RDMA extended transport header: where a WRITE, READ or FLUSH goes (section 9.3.3)."""
+    """RDMA extended transport header: the target of a WRITE, READ or FLUSH (section 9.3.3)."""
 
     name = "RETH"
     extension = Extension.RETH
@@ -132,7 +131,7 @@ class RETH(_Transport):
 
 
 class AETH(_Transport):
-    """Acknowledge extended transport header (section 9.3.5); ``lab.wire.syndrome`` explains the syndrome."""
+    """Acknowledge extended transport header (section 9.3.5); ``lab.wire.syndrome`` decodes the syndrome."""
 
     name = "AETH"
     extension = Extension.AETH
@@ -140,7 +139,7 @@ class AETH(_Transport):
 
 
 class DETH(_Transport):
-    """Datagram extended transport header: who sends, and the key it presents (section 9.3.2)."""
+    """Datagram extended transport header: the sender's QP and the queue key (section 9.3.2)."""
 
     name = "DETH"
     extension = Extension.DETH
@@ -148,7 +147,7 @@ class DETH(_Transport):
 
 
 class AtomicETH(_Transport):
-    """Atomic extended transport header: eight bytes to swap or add, and what to compare (section 9.3.4)."""
+    """Atomic extended transport header: the eight bytes to swap or add, and to compare (section 9.3.4)."""
 
     name = "AtomicETH"
     extension = Extension.ATOMIC_ETH
@@ -161,7 +160,7 @@ class AtomicETH(_Transport):
 
 
 class AtomicAckETH(_Transport):
-    """Atomic acknowledge extended transport header: what was there before (section 9.3)."""
+    """Atomic acknowledge extended transport header: the original value (section 9.3)."""
 
     name = "AtomicAckETH"
     extension = Extension.ATOMIC_ACK_ETH
@@ -169,7 +168,7 @@ class AtomicAckETH(_Transport):
 
 
 class IETH(_Transport):
-    """Invalidate extended transport header: the key that the receiver shall revoke (section 9.3)."""
+    """Invalidate extended transport header: the key that the receiver revokes (section 9.3)."""
 
     name = "IETH"
     extension = Extension.IETH
@@ -177,7 +176,7 @@ class IETH(_Transport):
 
 
 class XRCETH(_Transport):
-    """Extended reliable connection's header: the shared receive queue that a request is for (annex A14)."""
+    """XRC extended transport header: the shared receive queue of a request (annex A14)."""
 
     name = "XRCETH"
     extension = Extension.XRCETH
@@ -185,7 +184,7 @@ class XRCETH(_Transport):
 
 
 class RDETH(_Transport):
-    """Reliable datagram's header: the end-to-end context that orders PSNs (section 9.3.1)."""
+    """Reliable datagram extended transport header: the end-to-end context that orders PSNs (section 9.3.1)."""
 
     name = "RDETH"
     extension = Extension.RDETH
@@ -193,7 +192,7 @@ class RDETH(_Transport):
 
 
 class ImmDt(_Transport):
-    """Immediate data, handed to the receiver's completion (section 9.3.6)."""
+    """Immediate data, passed to the receiver with the completion (section 9.3.6)."""
 
     name = "ImmDt"
     extension = Extension.IMMDT

@@ -1,4 +1,4 @@
-"""A frame in one line, for people who read packets."""
+"""Summarise a frame in one line."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _SERVICES: Final = {179: "BGP", 3784: "BFD", 3785: "BFD echo", 5201: "iperf3"}
 
 
 def describe(frame: DecodedFrame, rate: int | None = None) -> str:
-    """``10.0.0.1 > 10.0.0.2  RC Acknowledge  QP 0x000011  PSN 7  MSN 3 ACK  62 bytes ...``; one line, ASCII only.
+    """Return a line ``10.0.0.1 > 10.0.0.2 RC Acknowledge QP 0x000011 PSN 7 MSN 3 ACK 62 bytes ...`` in ASCII.
 
-    ``rate``, in bit/s of the link, turns the quanta of pause frames into times. What a tunnel carries follows a bar.
+    ``rate``, in bit/s of the link, converts the quanta of pause frames to times. Inner frames follow after a bar.
     """
     parts = [f"{frame.src} > {frame.dst}", _what(frame)]
     if frame.bth is not None:

@@ -1,4 +1,4 @@
-"""The AETH syndrome: what a responder says about a request (IBA vol. 1 section 9.7.5.2)."""
+"""The AETH syndrome: a responder's verdict on a request (IBA vol. 1 section 9.7.5.2)."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _NAK_NAMES: Final = {
     NakCode.INVALID_RD_REQUEST: "Invalid RD Request",
 }
 NO_CREDIT_COUNT: Final = 31
-"""The credit count of a responder without end-to-end flow control, as shared receive queues and rxe have it."""
+"""The credit count of responders without end-to-end flow control, like shared receive queues and rxe."""
 
-# Table 45 (section 9.7.5.2.8), in units of 10 us; code 0 is the longest wait of all.
+# Table 45 (section 9.7.5.2.8), in units of 10 us; code 0 is the longest wait.
 _RNR_TIMERS: Final = (
     65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072,
     4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 )  # fmt: skip
-# The number of receives that are ready, by credit count code.
+# Number of posted receives, by credit count code.
 _CREDITS: Final = (
     0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072,
     4096, 6144, 8192, 12288, 16384, 24576, 32768,
@@ -52,19 +52,19 @@ _CREDITS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Syndrome:
-    """A decoded syndrome; ``code`` is a credit count, an RNR timer or a NAK code, as ``kind`` says."""
+    """A decoded syndrome; ``kind`` determines whether ``code`` is a credit count, an RNR timer or a NAK code."""
 
     kind: AckKind
     code: int
 
     @classmethod
     def decode(cls, octet: int) -> Syndrome:
-        """Take the syndrome octet apart; the reserved top bit is ignored, as receivers must."""
+        """Decode the syndrome octet. The reserved top bit is ignored, as receivers must."""
         return cls(AckKind(octet >> 5 & 3), octet & 0x1F)
 
     @property
     def octet(self) -> int:
-        """The syndrome as it is on the wire."""
+        """The syndrome as on the wire."""
         return self.kind << 5 | self.code
 
     @property
@@ -74,7 +74,7 @@ class Syndrome:
 
     @property
     def rnr_wait(self) -> float:
-        """Seconds an RNR NAK asks the requester to wait; ValueError for any other kind."""
+        """Seconds that an RNR NAK asks the requester to wait; ValueError for other kinds."""
         if self.kind is not AckKind.RNR_NAK:
             raise ValueError(f"{self.kind.name} carries no RNR timer")
         return _RNR_TIMERS[self.code] * 1e-5

@@ -1,4 +1,4 @@
-"""What is at the end of a walk: RoCE's headers behind the BTH, and the operands of MAC control."""
+"""Decode the end of a frame: the RoCE headers after the BTH, and the operands of MAC control."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ _PFC_OPERANDS: Final = 18  # the vector and eight times
 
 
 class Stop(Exception):
-    """Decoding cannot go on; the text says why."""
+    """Decoding cannot continue; the text says why."""
 
 
 class Octets(NamedTuple):
-    """The captured bytes of a packet that had ``length`` on the wire."""
+    """The captured bytes of a packet of ``length`` bytes on the wire."""
 
     data: bytes
     length: int
 
     def need(self, end: int, what: str) -> None:
-        """Stop where what ends at byte ``end`` was not captured."""
+        """Raise Stop if ``what``, which ends at byte ``end``, was not captured."""
         if end > len(self.data):
             raise Stop(self.cut(end, what))
 
     def cut(self, end: int, what: str) -> str:
-        """What is to be said then."""
+        """Return the text for missing bytes."""
         cause = "cut by the snap length" if self.length > len(self.data) else "truncated"
         return f"{cause}: {what} would end at byte {end}, captured are {len(self.data)}"
 
 
 def mac_control(frame: DecodedFrame, octets: Octets, start: int) -> None:
-    """PAUSE (IEEE 802.3 annex 31B) and PFC (annex 31D); other opcodes are named by their number."""
+    """Decode Pause (IEEE 802.3 annex 31B) and PFC (annex 31D); other opcodes are given as a number."""
     data, operands = octets.data, start + _SHORT.size
     (opcode,) = _SHORT.unpack_from(data, start)
     if opcode == PAUSE_OPCODE:
@@ -62,7 +62,7 @@ def mac_control(frame: DecodedFrame, octets: Octets, start: int) -> None:
 
 
 def roce(frame: DecodedFrame, octets: Octets, found: HeaderWalk) -> None:
-    """The BTH, which is the walk's last header, and what follows it."""
+    """Decode the BTH, which is the walk's last header, and what follows it."""
     data = octets.data
     offset, after, end = found.layers[-1].at, found.layers[-1].after, found.end
     trailer = end - icrc.SIZE
@@ -80,7 +80,7 @@ def roce(frame: DecodedFrame, octets: Octets, found: HeaderWalk) -> None:
 
 
 def _read(frame: DecodedFrame, data: bytes, offset: int, extension: Extension) -> None:
-    """Fill in what one extension header says; the reserved octets of a CNP say nothing, RD is only named."""
+    """Decode one extension header. The reserved octets of a CNP, and RDETH, have no fields here."""
     match extension:
         case Extension.DETH:
             frame.deth = Deth.unpack(data, offset)
@@ -111,7 +111,7 @@ def _read_word(frame: DecodedFrame, word: int, extension: Extension) -> None:
 
 
 def _behind(offset: int, trailer: int, headers: Sequence[Extension]) -> int:
-    """Where these headers end that follow the BTH, if there is room for them."""
+    """Return the offset after these extension headers; raise Stop if there is no room for them."""
     for extension in headers:
         offset += extension.size
         if offset > trailer:
@@ -120,7 +120,7 @@ def _behind(offset: int, trailer: int, headers: Sequence[Extension]) -> int:
 
 
 def _extensions(frame: DecodedFrame, octets: Octets, offset: int, headers: Sequence[Extension]) -> None:
-    """Read what the opcode says follows the BTH, as far as it was captured."""
+    """Decode the extension headers of the opcode, as far as they were captured."""
     for extension in headers:
         octets.need(offset + extension.size, extension.label)
         _read(frame, octets.data, offset, extension)

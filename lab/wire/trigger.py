@@ -1,6 +1,6 @@
-"""Keeping what led to an event: the last packets in memory, and a file only when something happens.
+"""Keep the last packets in memory, and write them to a file only if an event occurs.
 
-Events are recognised in the packets themselves, on any link; others may be told from outside.
+Events are detected in the packets themselves, on any link. Other events can be reported by the caller.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from lab.wire.pcapng import Interface, Record, Sink, Statistics
 
 STORM: Final = 200_000_000
-"""ns without an XON after which a pause is a storm, as PFC watchdogs have it by default."""
+"""ns without an XON after which a pause is a storm: the usual default of PFC watchdogs."""
 _FLOWS: Final = 16384
-"""Flows whose next PSN is remembered; the oldest are forgotten."""
+"""Flows whose next PSN is remembered; the oldest are dropped."""
 _MASK: Final = 0xFFFFFF
 _CE: Final = 3
 _TRANSPORT: Final = 0xE0
@@ -35,10 +35,10 @@ _UD: Final = 0x60
 
 
 class TriggerKind(StrEnum):
-    """What may happen."""
+    """The kinds of events."""
 
     DROP = "drop"
-    """PSNs are missing: the packets were lost or overtaken before this link."""
+    """PSNs are missing: packets were lost or reordered before this link."""
     NAK = "nak"
     RNR = "rnr"
     CNP = "cnp"
@@ -49,7 +49,7 @@ class TriggerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TriggerEvent:
-    """Something that happened: when, at which link, and what in words."""
+    """An event: kind, time, link and description."""
 
     kind: TriggerKind
     timestamp: int
@@ -59,15 +59,15 @@ class TriggerEvent:
 
 
 class Watcher:
-    """Looks at packets in order for the events that are ``wanted``."""
+    """Checks packets, in order, for the kinds of events in ``wanted``."""
 
     def __init__(self, wanted: Collection[TriggerKind]) -> None:
         self._wanted = frozenset(wanted)
         self._fronts: dict[tuple[int, str, str, int], int] = {}
-        self._paused: dict[tuple[int, int, int], tuple[int, int]] = {}  # since when, and until when
+        self._paused: dict[tuple[int, int, int], tuple[int, int]] = {}  # start, and end by the quanta
 
     def look(self, record: Record, interface: Interface) -> TriggerEvent | None:
-        """The event that a packet is, if it is one."""
+        """Return the event in a packet, if there is one."""
         frame: DecodedFrame | None = decode(bytes(record.data), record.length)
         while frame is not None:
             for kind, what in self._told(record, interface, frame):
@@ -99,7 +99,10 @@ class Watcher:
                 )
 
     def _missing(self, interface: int, frame: DecodedFrame, bth: Bth) -> int:
-        """PSNs that a request skips; what a READ takes, and datagrams, nobody knows (IBA vol. 1 section 9.7.3)."""
+        """Return the PSNs skipped before a request, 0 for answers and datagrams; after a READ, any PSN may follow.
+
+        The PSNs that a READ takes are unknown here (IBA vol. 1 section 9.7.3).
+        """
         answer = frame.aeth is not None or frame.origremdt is not None or bth.opcode == Opcode.CNP
         if answer or "Response" in opcode_name(bth.opcode) or bth.opcode & _TRANSPORT == _UD:
             return 0
@@ -133,10 +136,10 @@ class Watcher:
 
 
 class KeepOnEvent:
-    """A sink that forgets all but the last ``before`` bytes, until an event makes it ``open`` a file for good.
+    """A sink that keeps the last ``before`` bytes in memory, until an event makes it write to a file.
 
-    Then it writes what it remembers and what comes in the next ``after`` ns, and calls ``when_done``. ``event`` is
-    the first one; later ones are not looked for.
+    It then writes the kept packets and those of the next ``after`` ns, and calls ``when_done``. ``event`` is the
+    first event; later ones are ignored.
     """
 
     def __init__(
@@ -152,12 +155,12 @@ class KeepOnEvent:
         self._until = 0
 
     def add_interface(self, interface: Interface) -> int:
-        """Note it, for the file that there may be."""
+        """Remember an interface, for the file."""
         self._interfaces.append(interface)
         return len(self._interfaces) - 1
 
     def write(self, records: Iterable[Record]) -> None:
-        """Remember packets, or write them when something has happened."""
+        """Keep packets in memory, or write them after an event."""
         for record in records:
             if self.event is None:
                 self._remember(record)
@@ -170,7 +173,7 @@ class KeepOnEvent:
                 self._when_done()
 
     def happened(self, event: TriggerEvent) -> None:
-        """An event: from now on what is remembered is kept."""
+        """Handle an event: open the file, and write the packets in memory."""
         if self.event is not None:
             return
         self.event, self._until = event, event.timestamp + self._after
@@ -181,17 +184,17 @@ class KeepOnEvent:
         self._kept.clear()
 
     def tick(self, now: int) -> None:
-        """It is ``now``, ns since 1970: links that have fallen silent bring no packet that would end it."""
+        """Check for the end at ``now``, ns since 1970: idle links deliver no packet that would end the capture."""
         if self.event is not None and now > self._until:
             self._when_done()
 
     def write_statistics(self, interface: int, statistics: Statistics) -> None:
-        """For the file, if there is one."""
+        """Write statistics to the file, if there is one."""
         if self._sink is not None:
             self._sink.write_statistics(interface, statistics)
 
     def _remember(self, record: Record) -> None:
-        """A copy: what the record points to is used again."""
+        """Keep a copy, as the record's buffer is reused."""
         self._kept.append(record._replace(data=bytes(record.data)))
         self._size += len(record.data)
         while self._size > self._before and len(self._kept) > 1:

@@ -1,27 +1,27 @@
-"""Assigned numbers: Ethernet types, IP protocols, fragment bits and UDP ports, with names of what is only named."""
+"""Assigned numbers: EtherTypes, IP protocols, fragment bits and UDP ports, and names of protocols not decoded."""
 
 from __future__ import annotations
 
 from typing import Final
 
 VLAN_TYPES: Final = (0x8100, 0x88A8, 0x9100, 0x9200)
-"""Ethertypes that announce a tag: of customers, of providers (IEEE 802.1Q table 9-1), and what came before those."""
+"""EtherTypes of VLAN tags: customer and provider tags (IEEE 802.1Q table 9-1), and their predecessors."""
 IPV4_TYPE: Final = 0x0800
 IPV6_TYPE: Final = 0x86DD
 MAC_CONTROL_TYPE: Final = 0x8808
-"""Of MAC control (IEEE 802.3 clause 31)."""
+"""EtherType of MAC control (IEEE 802.3 clause 31)."""
 PAUSE_OPCODE: Final = 0x0001
 PFC_OPCODE: Final = 0x0101
 MPLS_TYPES: Final = (0x8847, 0x8848)
-"""RFC 5332: with a label of the one who gets it, or of the one who sends it."""
+"""RFC 5332: with downstream-assigned or upstream-assigned labels."""
 ROCEV1_TYPE: Final = 0x8915
-"""RoCEv1 (IBA vol. 1 annex A16): InfiniBand's own network header on Ethernet, which no router forwards."""
+"""RoCEv1 (IBA vol. 1 annex A16): InfiniBand's network header on Ethernet, which routers do not forward."""
 BRIDGED: Final = 0x6558
-"""An Ethernet frame in GRE or GENEVE (RFC 7637 section 3.2); SONiC can be set to mirror so."""
+"""An Ethernet frame in GRE or GENEVE (RFC 7637 section 3.2); SONiC can be configured to use it for mirrors."""
 ERSPAN_2_TYPE: Final = 0x88BE
 ERSPAN_3_TYPE: Final = 0x22EB
 SPECTRUM_MIRROR_TYPE: Final = 0x8949
-"""What SONiC sets on a Spectrum (sonic-swss, mirrororch.cpp): a header of the chip's own, and the frame."""
+"""SONiC's mirror type on Spectrum (sonic-swss, mirrororch.cpp): a header of the chip, and the frame."""
 ETHERTYPES: Final = {
     0x0806: "ARP",
     0x8035: "RARP",
@@ -36,11 +36,11 @@ ETHERTYPES: Final = {
     0x8914: "FIP",
     0x894F: "NSH",
 }
-"""Names of those that are not followed."""
+"""Names of EtherTypes that are not decoded."""
 
 MORE_FRAGMENTS: Final = 0x2000
 FRAGMENT_OFFSET: Final = 0x1FFF
-"""Of IPv4: whether others follow, and where a fragment belongs (RFC 791 section 3.1)."""
+"""Fields of IPv4: more fragments follow, and the offset of a fragment (RFC 791 section 3.1)."""
 HOP_BY_HOP: Final = 0
 IPIP: Final = 4
 TCP: Final = 6
@@ -53,7 +53,7 @@ AUTHENTICATION: Final = 51
 DESTINATION_OPTIONS: Final = 60
 MPLS_IN_IP: Final = 137
 ETHERNET: Final = 143
-"""A frame directly in IPv6, as SRv6 has it (RFC 8986 section 4.9)."""
+"""A frame directly in IPv6, as in SRv6 (RFC 8986 section 4.9)."""
 IP_PROTOCOLS: Final = {
     1: "ICMP",
     2: "IGMP",
@@ -68,16 +68,16 @@ IP_PROTOCOLS: Final = {
     115: "L2TP",
     132: "SCTP",
 }
-"""Names of those that are not followed."""
+"""Names of IP protocols that are not decoded."""
 
 ROCEV2_PORT: Final = 4791
 """UDP destination port of RoCEv2 (IBA vol. 1 annex A17.3.2.2)."""
 FIRST_SOURCE_PORT: Final = 0xC000
-"""The least UDP source port of RoCEv2 that Linux takes; it has the 14 bits from there (include/rdma/ib_verbs.h)."""
+"""The lowest UDP source port that Linux uses for RoCEv2, of 14 bits in all (include/rdma/ib_verbs.h)."""
 VXLAN_PORT: Final = 4789
 """UDP destination port of VXLAN (RFC 7348 section 5)."""
 VXLAN_PORTS: Final = (VXLAN_PORT, 8472)
-"""And the one that Linux took before there was one, which flannel and Cilium still do."""
+"""And Linux's port from before the assignment, which flannel and Cilium still use."""
 GENEVE_PORT: Final = 6081
 """RFC 8926 section 3.3."""
 MPLS_PORT: Final = 6635
@@ -85,10 +85,10 @@ MPLS_PORT: Final = 6635
 
 
 def source_port(one: int, other: int) -> int:
-    """The UDP source port that Linux gives both directions of a connection of these two queue pairs.
+    """Return the UDP source port that Linux uses in both directions of a connection of these two QPs.
 
-    So do mlx5, irdma, hns and rxe where the program asks for no flow label (``rdma_get_udp_sport``,
-    include/rdma/ib_verbs.h): the product of the QPNs, folded to 20 bits and then to 14.
+    mlx5, irdma, hns and rxe use it if the program sets no flow label (``rdma_get_udp_sport``,
+    include/rdma/ib_verbs.h). It is the product of the QPNs, folded to 20 bits and then to 14.
     """
     product = one * other
     product ^= product >> 20

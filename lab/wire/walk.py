@@ -1,4 +1,4 @@
-"""The walk from header to header of one frame, as ``lab.wire.layers`` says where they are. It never raises."""
+"""Walk the headers of one frame by the table of ``lab.wire.layers``. The walk never raises."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _RESTARTS: Final = (Header.ETHERNET, *IP_HEADERS)
 
 
 class WalkedHeader(NamedTuple):
-    """A header: where it starts, where what it carries starts, and where that ends by all that was said so far.
+    """A header: its offset, the offset after it, and the end of its payload as known so far.
 
-    ``opens``: it is the first one of a frame inside another one. ``number`` names what follows, -1 where nothing can.
+    ``opens``: it is the first one of an inner frame. ``number`` identifies the next header, -1 if there can be none.
     """
 
     header: Header
@@ -26,12 +26,13 @@ class WalkedHeader(NamedTuple):
 
 @dataclass(slots=True)
 class HeaderWalk:
-    """What was found, from the outside in.
+    """The headers found, from the outside in, and where the walk ended.
 
-    ``fault`` and ``missed``, the header where it was met; ``at`` is where that would start and ``end`` where what
-    carries it ends. ``refused``: it is of a kind that is not followed, which is no fault. ``short``: a length goes
-    beyond the frame's; ``fragment``: the first one of several; ``later`` is one of the others, which have no
-    transport header.
+    * ``fault``: why it stopped. ``missed``: the header at which it stopped.
+    * ``at``: the offset of that header. ``end``: the end of its carrier's payload.
+    * ``refused``: it is of a version that is not decoded, which is no fault.
+    * ``short``: a length exceeds the frame. ``fragment``: a first fragment. ``later``: a later fragment, which has no
+      transport header.
     """
 
     layers: list[WalkedHeader] = field(default_factory=list)
@@ -47,7 +48,7 @@ class HeaderWalk:
 
 
 def walk(data: bytes, length: int) -> HeaderWalk:
-    """Follow the headers of a frame that had ``length`` bytes on the wire, of which ``data`` were captured."""
+    """Walk the headers of a frame of ``length`` bytes on the wire, of which ``data`` was captured."""
     found = HeaderWalk(end=length)
     header: Header | None = Header.ETHERNET
     tunnels, addressed = 0, False
@@ -65,7 +66,7 @@ def walk(data: bytes, length: int) -> HeaderWalk:
 
 
 def _step(found: HeaderWalk, data: bytes, header: Header) -> Header | None:
-    """Take one header in; the one behind it, if that is followed."""
+    """Decode one header, and return the next one, if it is decoded."""
     rule, at = RULES[header], found.at
     if at + rule.size > min(len(data), found.end):
         found.fault = WalkStop.CUT if at + rule.size > len(data) else WalkStop.ROOM
@@ -89,9 +90,9 @@ def _step(found: HeaderWalk, data: bytes, header: Header) -> Header | None:
 
 
 def _ends(found: HeaderWalk, data: bytes, rule: Rule, size: int) -> bool:
-    """Note where what a header carries ends; whether that is possible."""
+    """Set the end of a header's payload, and return whether its length is valid."""
     total = rule.total.read(data, found.at) if rule.total is not None else 0
-    if total == 0 and (rule.open_ended or rule.jumbo):  # more than 16 bits hold, as BIG TCP leaves it
+    if total == 0 and (rule.open_ended or rule.jumbo):  # more than 16 bits hold: BIG TCP leaves it 0
         return found.at + size <= found.end
     end = found.at + rule.beyond + total
     if end < found.at + size:

@@ -1,1 +1,1 @@
-"""Build frames: from typed values, or from a packet description as people write it."""
+"""Build frames from typed values, or from a packet description in YAML or options."""

@@ -1,4 +1,4 @@
-"""Frames from typed values: the way into the layers of ``rocev2`` and ``ethernet`` for code that is type checked."""
+"""Build frames from typed values, on top of the scapy layers of ``rocev2`` and ``ethernet``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Path:
     tag: headers.Tag | None = None
 
     def layers(self) -> Packet:
-        """Ethernet, a tag where there is one, IP and UDP as scapy layers."""
+        """Return Ethernet, an optional VLAN tag, IP and UDP as scapy layers."""
         tos = self.dscp << 2 | self.ecn
         if isinstance(ip_address(self.dst), IPv6Address):
             ip = IPv6(src=self.src, dst=self.dst, tc=tos, hlim=self.hops)
@@ -56,10 +56,10 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class RoceMessage:
-    """The BTH, the extension headers that follow it, and the data. Padding, lengths and checksums follow from them.
+    """The BTH, its extension headers, and the data. Padding, lengths and checksums are computed.
 
-    Headers are not checked against the opcode: a packet that contradicts itself is what some tests are about. An
-    ``icrc`` of four octets takes the place of the right one.
+    Headers are not checked against the opcode, because some tests need inconsistent packets. ``icrc`` of four octets
+    replaces the computed one.
     """
 
     opcode: Opcode
@@ -84,7 +84,7 @@ class RoceMessage:
 
 
 def rocev2(path: Path, message: RoceMessage) -> bytes:
-    """The frame that carries ``message``, with its headers in wire order, padded and sealed with its ICRC."""
+    """Return the frame with ``message``: headers in wire order, padding, and ICRC."""
     packet = path.layers() / BTH(
         OpCode=message.opcode,
         DestQP=message.destqp,
@@ -103,7 +103,7 @@ def rocev2(path: Path, message: RoceMessage) -> bytes:
 
 
 def _extensions(message: RoceMessage) -> Iterator[Packet]:
-    """The extension headers that ``message`` has, in wire order."""
+    """Yield the extension headers of ``message``, in wire order."""
     if message.deth is not None:
         yield DETH(Q_Key=message.deth.qkey, SrcQP=message.deth.srcqp)
     if message.feth is not None:
@@ -123,18 +123,18 @@ def _extensions(message: RoceMessage) -> Iterator[Packet]:
 
 
 def cnp(path: Path, destqp: int) -> bytes:
-    """A congestion notification packet for ``destqp`` (annex A17.9.3): BECN set, PSN zero, 16 reserved octets."""
+    """Return a congestion notification packet to ``destqp`` (annex A17.9.3): BECN set, PSN 0, 16 reserved octets."""
     return bytes(path.layers() / BTH(DestQP=destqp, M=0) / CNP())
 
 
 def pfc(src_mac: str, operands: headers.PfcFrame) -> bytes:
-    """A priority flow control frame (IEEE 802.3 annex 31D), filled up to 60 bytes."""
+    """Return a priority flow control frame (IEEE 802.3 annex 31D), padded to 60 bytes."""
     times = {f"time_{priority}": operands.quanta[priority] for priority in range(CLASSES)}
     return _mac_control(src_mac, PFC(priority_enable_vector=operands.vector, **times))
 
 
 def pause(src_mac: str, operands: headers.PauseFrame) -> bytes:
-    """A pause frame for the whole link (IEEE 802.3 annex 31B), filled up to 60 bytes."""
+    """Return a pause frame for the whole link (IEEE 802.3 annex 31B), padded to 60 bytes."""
     return _mac_control(src_mac, Pause(pause_time=operands.quanta))
 
 
@@ -144,7 +144,7 @@ def _mac_control(src_mac: str, operands: Packet) -> bytes:
 
 
 def vxlan(path: Path, vni: int, frame: bytes) -> bytes:
-    """``frame`` in a tunnel (RFC 7348); ``path`` is the outer one. Over IPv4 the outer UDP checksum is zero."""
+    """Return ``frame`` in VXLAN (RFC 7348) with the outer headers of ``path``. The outer IPv4 UDP checksum is 0."""
     outer = path.layers()
     if IP in outer:
         outer[UDP].chksum = 0  # RFC 7348 section 5, and what Linux sends

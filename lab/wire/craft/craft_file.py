@@ -1,8 +1,7 @@
-"""Descriptions of packets, from YAML or from options: strict, and all problems at once.
+"""Load packet descriptions from YAML or from options. Unknown keys are rejected.
 
-Of one packet, what is wrong with its values is told first; whether they fit together is asked when they are right.
-
-A file is one packet, or a list of them with what they have in common::
+For each packet, invalid values are reported first. Whether the keys match each other is checked only if all values
+are valid. A file has one packet, or a list of packets with shared defaults::
 
     defaults: {dst: 10.0.0.2, qp: 0x11}
     packets:
@@ -29,13 +28,13 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 MAX_PACKETS: Final = 10_000
-"""Packets of one file."""
+"""Packets in one file."""
 _MAX_PROBLEMS: Final = 50
 _KEYS: Final = {field.alias or name: name for name, field in PacketSpec.model_fields.items()}
 
 
 def load_packets(text: str, source: str) -> list[PacketSpec]:
-    """The packets that ``text`` describes; InvalidInput carries every problem, with its line in ``source``."""
+    """Return the packets that ``text`` describes. InvalidInput has up to 50 problems, by line in ``source``."""
     document = read_yaml(text, source)
     problems = list(document.problems)
     packets = []
@@ -52,7 +51,7 @@ def load_packets(text: str, source: str) -> list[PacketSpec]:
 
 
 def packet_from_options(written: Mapping[str, Value], source: str = "rocelab craft") -> PacketSpec:
-    """The packet that ``written`` describes, by key; InvalidInput names the options that are wrong."""
+    """Return the packet that ``written`` describes, by key. InvalidInput names the invalid options."""
     packet, found = _packet(written, {})
     if packet is None or found:
         raise InvalidInput(source, [_option_problem(*each) for each in found])
@@ -66,7 +65,7 @@ def _option_problem(key: str, message: str, remedy: str) -> Problem:
 def _entries(
     document: Document, problems: list[Problem]
 ) -> Iterator[tuple[Path, dict[str, Value], dict[str, Value]]]:
-    """Each packet: where it is, its own keys, and those it shares."""
+    """Yield each packet: its path in the document, its own keys, and the shared keys."""
 
     def complain(path: Path, message: str, remedy: str) -> None:
         problems.append(Problem(format_path(path), message, remedy, document.line(path)))
@@ -97,7 +96,7 @@ def _entries(
 def _packet(
     written: Mapping[str, Value], defaults: Mapping[str, Value]
 ) -> tuple[PacketSpec | None, list[tuple[str, str, str]]]:
-    """The packet, when its values are right by themselves, and what is wrong: key, message, remedy."""
+    """Return the packet, None if a value is invalid, and its problems: key, message, remedy."""
     try:
         spec = PacketSpec.model_validate({**defaults, **written})
     except ValidationError as error:

@@ -1,6 +1,6 @@
-"""From the description of a packet to its octets, and whether the description fits together.
+"""Build a packet from its description, and check that the keys of the description match.
 
-Which headers a packet has follows from its opcode, and which keys it may have from its headers.
+The opcode determines the headers, and the headers determine the allowed keys.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ PSN_MODULUS: Final = 2**24
 
 @dataclass(frozen=True, slots=True)
 class Crafted:
-    """A frame, and what its receiver will make of what is wrong with it by intent (often nothing)."""
+    """A frame, and a note on the receiver's reaction to its intended errors (often empty)."""
 
     frame: bytes
     note: str = ""
 
 
 class Misfit(NamedTuple):
-    """A key of a description that contradicts the others: which, what is wrong, the remedy."""
+    """A key that contradicts other keys of the description: the key, the problem, and the remedy."""
 
     key: str
     message: str
@@ -62,7 +62,7 @@ _OPERATIONS: Final = {
 _IN_PARTS: Final = {PacketKind.WRITE, PacketKind.SEND, PacketKind.READ_RESPONSE}
 _WITH_DATA: Final = _IN_PARTS | {PacketKind.ATOMIC_WRITE}
 _ATOMIC_WRITE_SIZE: Final = 8
-"""Bytes that an ATOMIC WRITE writes, no more and no less (IBA vol. 1 annex A19)."""
+"""Bytes written by an ATOMIC WRITE, always 8 (IBA vol. 1 annex A19)."""
 _MAC_CONTROL: Final = {
     PacketKind.PFC: {"src_mac", "classes", "vector", "rate"},
     PacketKind.PAUSE: {"src_mac", "quanta", "rate"},
@@ -93,7 +93,7 @@ _KIND_KEYS: Final = {
 
 
 def craft(spec: PacketSpec) -> Crafted:
-    """The frame that ``spec`` describes; ValueError when ``check`` finds misfits in it."""
+    """Return the frame that ``spec`` describes. Raise ValueError if ``check`` finds a misfit."""
     misfits = check(spec, set())
     if misfits:
         raise ValueError("; ".join(f"{misfit.key}: {misfit.message}" for misfit in misfits))
@@ -105,7 +105,7 @@ def craft(spec: PacketSpec) -> Crafted:
     path = build.Path(spec.src_mac, spec.dst_mac, *spec.ends, spec.sport, spec.dscp, spec.ecn, spec.ttl, tag)
     message = _message(spec)
     frame = build.rocev2(path, message)
-    if spec.bad_icrc:  # built again, so that the UDP checksum is right and nothing but the ICRC is wrong
+    if spec.bad_icrc:  # built again, so that the UDP checksum is right and only the ICRC is wrong
         wrong = bytes(octet ^ 0xFF for octet in frame[-icrc.SIZE :])
         frame = build.rocev2(path, replace(message, icrc=wrong))
     return Crafted(_tunnelled(frame, spec), _note(spec))
@@ -117,7 +117,7 @@ def _pfc(spec: PacketSpec) -> PfcFrame:
 
 
 def frames(spec: PacketSpec) -> Iterator[bytes]:
-    """``spec.count`` frames, their PSNs counting up; where there is no PSN, or it is always zero, all the same."""
+    """Yield ``spec.count`` frames with increasing PSNs; frames without a PSN, and CNPs, are all equal."""
     first = craft(spec).frame
     if spec.kind in _MAC_CONTROL or spec.kind is PacketKind.CNP:
         yield from repeat(first, spec.count)
@@ -128,12 +128,12 @@ def frames(spec: PacketSpec) -> Iterator[bytes]:
 
 
 def check(spec: PacketSpec, given: Set[str]) -> list[Misfit]:
-    """What in ``spec`` does not fit together; of ``given``, the keys that were written, each must have a place."""
+    """Return keys of ``spec`` that do not match each other, and keys in ``given`` that the packet cannot have."""
     return [*_families(spec), *_spans(spec), *_headers(spec, given)]
 
 
 def opcode(spec: PacketSpec) -> Opcode | None:
-    """The opcode that ``spec`` asks for; None when the specification has none, or for MAC control."""
+    """Return the opcode of ``spec``; None for MAC control, or if the specification has no such opcode."""
     if spec.kind is PacketKind.CNP:
         return Opcode.CNP
     return Opcode.__members__.get(_opcode_key(spec))
@@ -174,7 +174,7 @@ def _quanta(span: Span, rate: int | None) -> int:
 
 
 def _headers(spec: PacketSpec, given: Set[str]) -> Iterator[Misfit]:
-    """Keys without a place in the packet, and places without a key."""
+    """Yield keys that the packet cannot have, and missing keys."""
     found = opcode(spec)
     if found is None and spec.kind not in _MAC_CONTROL:
         wanted = _opcode_key(spec).replace("_", " ")
@@ -195,14 +195,14 @@ def _headers(spec: PacketSpec, given: Set[str]) -> Iterator[Misfit]:
 
 
 def _is_whole(spec: PacketSpec) -> bool:
-    """Whether DMALen follows from what else is said."""
+    """Return whether DMALen follows from the other keys."""
     if spec.kind is PacketKind.FLUSH:
         return spec.selectivity is Selectivity.REGION
     return spec.kind is PacketKind.ATOMIC_WRITE or (spec.kind is PacketKind.WRITE and spec.part is Part.ONLY)
 
 
 def _places(spec: PacketSpec, found: Opcode | None) -> set[str]:
-    """The keys that a packet of this kind and opcode can have."""
+    """Return the keys that a packet of this kind and opcode can have."""
     if found is None:
         return _MAC_CONTROL[spec.kind]
     places = _PATH | {"qp", "bad_icrc", "vni"} | (_TUNNEL if spec.vni is not None else set())
@@ -216,7 +216,7 @@ def _places(spec: PacketSpec, found: Opcode | None) -> set[str]:
 
 def _message(spec: PacketSpec) -> build.RoceMessage:
     found = opcode(spec)
-    if found is None:  # pragma: no cover - check refused it
+    if found is None:  # rejected by check
         raise AssertionError(spec)
     if found is Opcode.CNP:
         return build.RoceMessage(found, spec.qp, becn=True, migreq=False, payload=bytes(Extension.CNP_RESERVED.size))
@@ -235,7 +235,7 @@ def _message(spec: PacketSpec) -> build.RoceMessage:
 
 
 def _extension_values(spec: PacketSpec) -> dict[Extension, tuple[str, Any]]:
-    """For each extension header the attribute of ``Message`` that makes it, and its value."""
+    """Return, by extension header, its attribute of ``RoceMessage``, and the value."""
     swap = spec.add if spec.kind is PacketKind.FETCHADD else spec.swap
     dmalen = len(spec.data) if spec.dmalen is None else spec.dmalen
     return {
@@ -259,7 +259,7 @@ def _syndrome(spec: PacketSpec) -> Syndrome:
 
 
 def _tunnelled(frame: bytes, spec: PacketSpec) -> bytes:
-    """``frame`` in its tunnel, if it has one; the outer header takes DSCP and ECN over (RFC 6040 section 4.1)."""
+    """Return ``frame`` in its tunnel, if any. The outer header copies DSCP and ECN (RFC 6040 section 4.1)."""
     if spec.vni is None:
         return frame
     outer = build.Path(

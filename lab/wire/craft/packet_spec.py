@@ -1,4 +1,4 @@
-"""A packet as people describe it: every key, its meaning, its default and its bounds.
+"""The description of a packet: each key with its meaning, default and bounds.
 
 Options of ``rocelab craft`` and keys of its files are the fields of this model, with hyphens for underscores.
 """
@@ -40,7 +40,7 @@ MAX_COUNT: Final = 2**24
 
 
 class PacketKind(Enum):
-    """What to craft."""
+    """The kind of packet to build."""
 
     WRITE = "write"
     READ = "read"
@@ -60,7 +60,7 @@ class PacketKind(Enum):
 
 
 class Transport(Enum):
-    """Reliable connection, unreliable connection, unreliable datagram."""
+    """Transport services: reliable connection, unreliable connection, unreliable datagram."""
 
     RC = "rc"
     UC = "uc"
@@ -68,7 +68,7 @@ class Transport(Enum):
 
 
 class Part(Enum):
-    """Which packet of a message it is."""
+    """The position of a packet in its message."""
 
     FIRST = "first"
     MIDDLE = "middle"
@@ -97,7 +97,7 @@ def _ends(src: str | None, dst: str | None, defaults: dict[int, tuple[str, str]]
 
 
 class PacketSpec(BaseModel):
-    """One packet. Which keys it may have depends on its kind; ``craft.check`` says."""
+    """One packet. The allowed keys depend on its kind; ``packet_craft.check`` verifies them."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -196,20 +196,19 @@ class PacketSpec(BaseModel):
     payload_size: Annotated[int, between(0, MAX_PAYLOAD)] = 0
     """Data of this many bytes, counting up."""
     bad_icrc: bool = False
-    """Spoil the ICRC: the receiver drops the packet without a word."""
+    """Invert the ICRC: the receiver silently drops the packet."""
 
     classes: Classes = {3: MAX_QUANTA}
-    """pfc: classes to stop, each with its quanta or time; 0 lets it go on."""
+    """pfc: classes to pause, each with its quanta or time; 0 resumes the class."""
     vector: Bits16 | None = None
-    """pfc: the priority_enable_vector, where it shall not be that of the classes: others than these, or reserved
-    bits."""
+    """pfc: the priority_enable_vector, if it differs from the classes: other classes, or reserved bits."""
     quanta: Quanta = MAX_QUANTA
-    """pause: quanta or time to stop the link for; 0 lets it go on."""
+    """pause: quanta or time for which the link pauses; 0 resumes it."""
     rate: Rate | None = None
-    """Rate of the link, which makes times of quanta and quanta of times."""
+    """Rate of the link, to convert times to quanta and back."""
 
     vni: Bits24 | None = None
-    """Put the packet in a VXLAN tunnel, into this segment."""
+    """Put the packet in a VXLAN tunnel with this VNI."""
     vtep_src: Address | None = None
     """IP address of the tunnel's near end; 10.252.0.1, or fd01::1."""
     vtep_dst: Address | None = None
@@ -224,28 +223,28 @@ class PacketSpec(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _as_cnps_are(cls, data: Any) -> Any:
-        """A CNP has a class of its own, before the data that it is to slow down, and no switch marks it."""
+        """Set the defaults of a CNP: its own DSCP, so that it is not queued behind data, and no ECN capability."""
         if isinstance(data, dict) and data.get("kind") in {PacketKind.CNP, PacketKind.CNP.value}:
             return {"dscp": CNP_DSCP, "ecn": "not-ect", **data}
         return data
 
     @property
     def ends(self) -> tuple[str, str]:
-        """The addresses of sender and receiver; one that was not given is of the other's family."""
+        """The addresses of sender and receiver. A missing one has a default of the other's family."""
         return _ends(self.src, self.dst, _HOSTS)
 
     @property
     def vtep_ends(self) -> tuple[str, str]:
-        """The same of the tunnel."""
+        """The addresses of the tunnel's near and far end, with the same defaults."""
         return _ends(self.vtep_src, self.vtep_dst, _VTEPS)
 
     @property
     def tag(self) -> Tag | None:
-        """The 802.1Q tag, where there is one."""
+        """The 802.1Q tag, None without VLAN and PCP."""
         return None if self.vlan is None and self.pcp is None else Tag(self.vlan or 0, self.pcp or 0)
 
     @property
     def data(self) -> bytes:
-        """The payload, whichever way it was given."""
+        """The payload, from whichever key gives it."""
         counted = bytes(number & 0xFF for number in range(self.payload_size))
         return self.payload or self.payload_hex or counted

@@ -1,4 +1,4 @@
-"""Values of a packet's description, from text as people write it; errors name the bounds or an example."""
+"""Parse the values of a packet description from text. Errors name the bounds or an example."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DIGITS: Final = re.compile(r"-?(?:0x[0-9a-f]{1,16}|[0-9]{1,20})", re.ASCII | re
 _HEX: Final = re.compile(r"(?:[0-9a-fA-F]{2}\s*)*", re.ASCII)
 
 Span: TypeAlias = int | float
-"""How long to pause: an int counts quanta, a float seconds."""
+"""The length of a pause: an int is in quanta, a float in seconds."""
 
 
 def _scalar(value: Any) -> str:
@@ -46,17 +46,17 @@ def _integer(value: Any, low: int, high: int) -> int:
 
 
 def between(low: int, high: int) -> BeforeValidator:
-    """A whole number from ``low`` to ``high``, both included."""
+    """Return a validator for a whole number from ``low`` to ``high``, both included."""
     return BeforeValidator(lambda value: _integer(value, low, high))
 
 
 def bits(count: int) -> BeforeValidator:
-    """A whole number of so many bits."""
+    """Return a validator for a whole number of ``count`` bits."""
     return between(0, 2**count - 1)
 
 
 def choice(names: dict[str, Any]) -> BeforeValidator:
-    """The value that goes by one of ``names``."""
+    """Return a validator for a key of ``names``, which returns its value."""
 
     def check(value: Any) -> Any:
         text = _scalar(value)
@@ -112,7 +112,7 @@ def _classes(text: str) -> dict[int, Span]:
 
 
 def named(choices: type[Enum]) -> BeforeValidator:
-    """A member of ``choices``, by its value."""
+    """Return a validator for a member of ``choices``, by its value."""
     return choice({choice.value: choice for choice in choices})
 
 

@@ -1,4 +1,4 @@
-"""Copies of a RoCEv2 frame that differ in their PSN, made without scapy: many packets a second."""
+"""Produce copies of a RoCEv2 frame that differ only in PSN, without scapy, at high packet rates."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _WORD: Final = Struct("!I")
 _SHORT: Final = Struct("!H")
 _LOW_24: Final = 0xFFFFFF
 _ONES: Final = 0xFFFF
-"""Modulus of the Internet checksum. 2**16 is 1 by it, so a word of 32 bits counts as the sum of its halves."""
+"""Modulus of the Internet checksum. 2**16 is 1 modulo it, so a 32-bit word counts as the sum of its halves."""
 
 
 class Template:
-    """Stamps PSNs into a frame and seals it anew; a frame whose ICRC is wrong gives copies that are wrong as it is.
+    """Writes PSNs into a frame and updates its ICRC. A wrong ICRC stays wrong by the same bits.
 
-    The frame may be in VXLAN tunnels and have VLAN tags, but not IPv6 extension headers. Its UDP checksum is kept
-    right, or absent. ValueError when it is no whole RoCEv2 frame.
+    The frame may have VXLAN tunnels and VLAN tags, but no IPv6 extension headers. A UDP checksum is updated; a
+    missing one stays absent. ValueError if it is not a complete RoCEv2 frame.
     """
 
     def __init__(self, frame: bytes) -> None:
@@ -44,7 +44,7 @@ class Template:
         self._others = self._sum_of_others()
 
     def stamp(self, psn: int) -> bytes:
-        """The frame with this PSN, of which the low 24 bits count."""
+        """Return the frame with this PSN; only the low 24 bits are used."""
         frame = self._frame
         word = self._flags | psn & _LOW_24
         _WORD.pack_into(frame, self._word_at, word)
@@ -59,10 +59,9 @@ class Template:
         return int.from_bytes(icrc.finish(self._head, rest)) ^ self._spoilt
 
     def _sum_of_others(self) -> int | None:
-        """What a right UDP checksum sums up besides PSN and ICRC; None where there is no checksum.
+        """Return the part of a correct UDP checksum that excludes PSN and ICRC; None without a checksum.
 
-        Outer checksums need no care: a datagram with a right checksum of its own adds the same to them, whatever
-        it carries.
+        Outer checksums need no update: a datagram with a correct checksum contributes a constant to them.
         """
         (checksum,) = _SHORT.unpack_from(self._frame, self._checksum_at)
         words = (_WORD.unpack_from(self._frame, offset)[0] for offset in (self._word_at, self._trailer))
@@ -70,7 +69,7 @@ class Template:
 
 
 def _innermost(data: bytes) -> tuple[int, int]:
-    """Offsets of the innermost IP and UDP headers; ValueError when they are not those of a whole RoCEv2 frame."""
+    """Return the offsets of the innermost IP and UDP headers; ValueError if it is not a complete RoCEv2 frame."""
     frame = decode(data)
     if frame.damage or frame.cut:
         raise ValueError(frame.damage or "the IP packet ends beyond the frame")

@@ -1,1 +1,1 @@
-"""Explain frames: header by header, what each value means, drawn as the RFCs draw headers."""
+"""Explain frames header by header: the meaning of each value, and figures in the style of RFCs."""

@@ -1,7 +1,7 @@
-"""A frame header by header: each field with its value, and what the value means.
+"""Explain a frame header by header: each field, its value, and the meaning of the value.
 
-Where a frame stops making sense the walk says (``lab.wire.frame``). Fields are scapy's, whose layers have all of them
-by the specification's name, with width and order: crafting and teaching need them all, and analysis a dozen.
+``lab.wire.frame`` decides where a frame is damaged. Fields come from scapy, whose layers have all of them, with the
+specification's names, widths and order. Crafting and explaining need all fields; analysis needs a dozen.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ logging.getLogger("scapy.runtime").setLevel(logging.ERROR)  # its warnings are a
 
 _IP: Final = (IP, IPv6)
 MAX_TEXT: Final = 64
-"""Characters of one value; what is longer is cut."""
+"""Characters of one value; longer ones are truncated."""
 _SHOWN: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedField:
-    """One field: the specification's name, the value as text, what it means (often nothing more to say).
+    """One field: the specification's name, the value as text, and its meaning, often empty.
 
-    ``bits`` is its width on the wire, 0 where that is not fixed.
+    ``bits`` is its width on the wire, 0 if that is not fixed.
     """
 
     name: str
@@ -52,7 +52,7 @@ class ExplainedField:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedHeader:
-    """One header, ``size`` bytes on the wire, its fields in wire order; ``why`` it matters, where that is known."""
+    """One header of ``size`` bytes on the wire: its fields in wire order, and ``why`` it matters, if known."""
 
     name: str
     size: int
@@ -61,7 +61,7 @@ class ExplainedHeader:
 
     @property
     def figure(self) -> list[str]:
-        """The header as the RFCs draw it; no lines where it has less than two fields, or one of no fixed width."""
+        """The header as a figure in the style of RFCs; empty for fewer than two fields or a variable width."""
         widths = [(field.name, field.bits) for field in self.fields if field.bits]
         whole = sum(bits for _, bits in widths) == self.size * 8
         return list(draw(tuple(widths))) if whole and len(widths) > 1 else []
@@ -69,16 +69,16 @@ class ExplainedHeader:
 
 @dataclass(frozen=True, slots=True)
 class FrameExplanation:
-    """All headers of a frame; ``fault`` says where its bytes stop making sense, and is empty for a good one."""
+    """All headers of a frame. ``fault`` describes the damage, and is empty without any."""
 
     headers: tuple[ExplainedHeader, ...]
     fault: str
 
 
 def explain(data: bytes, length: int | None = None, rate: int | None = None) -> FrameExplanation:
-    """Take a frame apart; like ``decode`` this never raises.
+    """Explain a frame; like ``decode``, this never raises.
 
-    ``rate``, in bit/s of the link, turns the quanta of pause frames into times.
+    ``rate``, in bit/s of the link, converts the quanta of pause frames to times.
     """
     frame = decode(data, length)
     return FrameExplanation(tuple(_headers(data, frame, rate)), frame.damage)
@@ -105,7 +105,7 @@ def _headers(data: bytes, frame: DecodedFrame, rate: int | None) -> Iterator[Exp
 
 
 def _layers(data: bytes) -> Iterator[Packet]:
-    """The stacked layers; a frame too short for Ethernet is all data."""
+    """Yield the stacked layers; a frame too short for Ethernet is all data."""
     layer = Ether(data) if len(data) >= ETHERNET_SIZE else Raw(data)
     while isinstance(layer, Packet) and not isinstance(layer, NoPayload):
         yield layer
@@ -130,7 +130,7 @@ def _header(layer: Packet, scene: Scene) -> ExplainedHeader:
 
 
 def _bits(description: Any) -> int:
-    """The width of one of scapy's fields, 0 for lists."""
+    """Return the width of a scapy field in bits, 0 for lists."""
     if description.islist:
         return 0
     return int(description.size if isinstance(description, BitField) else description.sz * 8)
@@ -158,7 +158,7 @@ def _is_cut(layer: Packet, scene: Scene) -> bool:
 
 
 def _cut(layer: Packet, bth: Packet, scene: Scene) -> ExplainedHeader:
-    """Data of which the capture has only the beginning: what scapy takes for the ICRC is data, too."""
+    """Explain truncated data. scapy takes its last four bytes for the ICRC, but they are data, too."""
     load = bytes(layer.load) + bth.ICRC.to_bytes(icrc.SIZE)
     size = scene.frame.payload or 0
     told = _data(load, scene, "Data")

@@ -1,4 +1,4 @@
-"""A header as the RFCs draw it: 32 bits a row, each field as wide as its bits."""
+"""Draw a header in the style of RFCs: 32 bits a row, each field as wide as its bits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _ROW: Final = 32
 _KEPT: Final = 64
-"""Figures: more kinds of headers than captures have."""
+"""Cached figures: more than there are kinds of headers in captures."""
 _RULER: Final = (
     " " + "".join(f"{bit // 10 if bit % 10 == 0 else ' '} " for bit in range(_ROW)).rstrip(),
     " " + " ".join(str(bit % 10) for bit in range(_ROW)),
@@ -20,9 +20,9 @@ _RULER: Final = (
 
 @lru_cache(_KEPT)
 def draw(fields: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
-    """The lines of a figure of ``fields``, each a name and its bits in wire order; drawn once for all alike headers.
+    """Return the lines of a figure; ``fields`` are names and widths in bits, in wire order. Results are cached.
 
-    Names are cut to the room that their bits have; where a field goes over several rows its name is in the widest.
+    Names are truncated to the width of their field. A field over several rows has its name in the widest row.
     """
     owners = [number for number, (_, bits) in enumerate(fields) for _ in range(bits)]
     rows = [owners[start : start + _ROW] for start in range(0, len(owners), _ROW)]
@@ -39,7 +39,7 @@ def draw(fields: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
 
 
 def _widest(rows: Sequence[Sequence[int]], number: int) -> int:
-    """The row in which the field has most bits; of equal ones the middle one, nearer to the start."""
+    """Return the row with most bits of the field; of equal rows the middle one, rounded down."""
     counts = [row.count(number) for row in rows]
     best = [index for index, count in enumerate(counts) if count == max(counts)]
     return best[(len(best) - 1) // 2]
@@ -51,7 +51,7 @@ def _cell(text: str, bits: int) -> str:
 
 
 def _separator(above: Sequence[int], below: Sequence[int]) -> str:
-    """A line wherever what is above differs from what is below."""
+    """Return a line with dashes between the two rows wherever their fields differ."""
     width = max(len(above), len(below))
     upper, lower = ([*row, *[-1] * (width - len(row))] for row in (above, below))
     edges = ["-" if upper[bit] != lower[bit] else " " for bit in range(width)]

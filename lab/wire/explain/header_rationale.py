@@ -1,4 +1,4 @@
-"""Why each header matters, in one line, for readers who know networks and not yet RDMA."""
+"""One line on why each header matters, for readers who know networks and not yet RDMA."""
 
 from __future__ import annotations
 

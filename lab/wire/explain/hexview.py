@@ -1,4 +1,4 @@
-"""The octets of a frame in hexadecimal, each header on lines of its own."""
+"""Show the octets of a frame in hexadecimal; each header starts a new line."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _WIDTH: Final = 16
 
 
 def hex_lines(data: bytes, headers: Sequence[ExplainedHeader]) -> Iterator[str]:
-    """``0022  c0 00 12 b7 00 20 00 00   .....   UDP``: offset, octets, what of them is text, the header's name.
+    """Yield lines like ``0022 c0 00 12 b7 00 20 00 00 ..... UDP``: offset, octets, text, header.
 
-    Every octet is shown once, in order; those that belong to no header have no name.
+    Every octet is shown once, in order. Octets that belong to no header have no name.
     """
     start = 0
     for header in headers:

@@ -1,4 +1,4 @@
-"""What the value of a field means, for the fields whose number alone does not say it."""
+"""The meanings of field values, for fields whose number alone is not enough."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _ALL_CLASSES: Final = (1 << CLASSES) - 1
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Where a field is: its frame, and the rate in bit/s of the link that carries it, where known.
+    """The context of a field: its frame, and the rate of the link in bit/s, if known.
 
-    ``whole``: the capture has all of the packet.
+    ``whole``: the packet was captured completely.
     """
 
     frame: DecodedFrame
@@ -128,7 +128,7 @@ def _placement(value: int, _: Scene) -> str:
 
 
 def _is_ignored(scene: Scene) -> bool:
-    """Whether a FLUSH of a whole region makes VA and DMALen mean nothing."""
+    """Return whether VA and DMALen have no meaning, as in a FLUSH of a whole region."""
     return scene.frame.feth is not None and scene.frame.feth.sel == Selectivity.REGION
 
 
@@ -196,7 +196,7 @@ def _vlan(value: int, _: Scene) -> str:
 
 
 def data_meaning(scene: Scene) -> str:
-    """What is to be said of the data of a packet: that they are written in one step, or padded."""
+    """Return the meaning of a packet's data: an ATOMIC WRITE, a management datagram, or padding; else empty."""
     if _is(scene, Opcode.RC_ATOMIC_WRITE):
         return "written in one step: nobody reads half of it"
     if scene.frame.mad is not None:
@@ -270,4 +270,4 @@ TITLES: Final[dict[type[Packet], str]] = {
     PFC: "PFC, priority flow control",
     VXLAN: "VXLAN, a frame in a tunnel",
 }
-"""Names of layers in full; the others go by their own name."""
+"""Full names of layers; the others use their own name."""

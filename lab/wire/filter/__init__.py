@@ -1,1 +1,1 @@
-"""A small language that chooses packets: parsed once, matched against frames here, or by a program in the kernel."""
+"""A small packet filter language: parsed once, then matched against frames or compiled for the kernel."""

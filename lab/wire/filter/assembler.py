@@ -1,4 +1,4 @@
-"""Classic BPF with labels (Documentation/networking/filter.rst): jumps lead forward, and find their distance here."""
+"""Assemble classic BPF with labels (Documentation/networking/filter.rst); all jumps are forward."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ JUMP_GREATER_X: Final = 0x2D
 RETURN: Final = 0x06
 
 MAX_INSTRUCTIONS: Final = 4096
-"""BPF_MAXINSNS: the kernel takes no longer program."""
+"""BPF_MAXINSNS: the kernel rejects longer programs."""
 _FAR: Final = 255
-"""The farthest that a conditional jump reaches."""
+"""The maximum distance of a conditional jump."""
 
 
 class Instruction(NamedTuple):
@@ -52,7 +52,7 @@ class Instruction(NamedTuple):
 
 
 class Label:
-    """A place further down in the program."""
+    """A position further down in the program."""
 
 
 class _Item(NamedTuple):
@@ -63,34 +63,34 @@ class _Item(NamedTuple):
 
 
 class Assembler:
-    """Collects instructions and labels; ``finish`` turns labels into distances."""
+    """Collects instructions and labels; ``finish`` replaces labels with distances."""
 
     def __init__(self) -> None:
         self._items: list[_Item | Label] = []
 
     def add(self, code: int, k: int = 0) -> None:
-        """An instruction that is no jump."""
+        """Add an instruction that is not a jump."""
         self._items.append(_Item(code, k))
 
     def jump(self, code: int, k: int, yes: Label | None, no: Label | None) -> None:
-        """A conditional jump; None goes on with the next instruction."""
+        """Add a conditional jump; None continues with the next instruction."""
         self._items.append(_Item(code, k, yes, no))
 
     def go(self, to: Label) -> None:
-        """Jump always."""
+        """Add an unconditional jump."""
         self._items.append(_Item(JUMP, 0, yes=to))
 
     def place(self, label: Label) -> None:
-        """``label`` is here."""
+        """Place ``label`` here."""
         self._items.append(label)
 
     def finish(self) -> tuple[Instruction, ...]:
-        """The program. It grows from its end, so that every jump's distance is known when it is met.
+        """Return the program. It is built from its end, so that the distance of each jump is known.
 
-        UsageError when it is longer than the kernel allows.
+        UsageError if it is longer than the kernel allows.
         """
         program: list[Instruction] = []  # backwards
-        places: dict[Label, int] = {}  # instructions from the end on
+        places: dict[Label, int] = {}  # counted from the end
         for item in reversed(self._items):
             if isinstance(item, Label):
                 places[item] = len(program)
@@ -106,12 +106,12 @@ class Assembler:
 
 
 def _conditional(program: list[Instruction], places: dict[Label, int], item: _Item) -> None:
-    """A jump with two ways, or none; where one leads too far, over an unconditional jump behind this one."""
+    """Add a conditional jump. A target that is too far is reached by an unconditional jump after this one."""
     here = len(program)
     ways = [here if label is None else places[label] for label in (item.yes, item.no)]
-    stubs: dict[int, int] = {}  # where to, and where the jump to there is
+    stubs: dict[int, int] = {}  # target, and position of the jump to it
     for way in dict.fromkeys(ways):
-        if here - way + 2 > _FAR:  # two more may come between
+        if here - way + 2 > _FAR:  # two stubs may come in between
             program.append(Instruction(JUMP, 0, 0, len(program) - way))
             stubs[way] = len(program)
     # A way's distance counts the instructions between this one and its target.

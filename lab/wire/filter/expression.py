@@ -1,4 +1,4 @@
-"""What a filter says, as a tree. A condition holds when it does for the frame or for one that VXLAN carries in it."""
+"""The syntax tree of a filter. A condition matches if it holds for the frame or for one in its tunnels."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ Range: TypeAlias = tuple[int, int]
 
 
 ICRC_NAMES: Final = ("ok", "bad", "unknown")
-"""What came of checking an ICRC, by the values of ``Field.ICRC``; unknown where a packet was not captured whole."""
+"""Results of the ICRC check, by the values of ``FilterField.ICRC``; unknown if a packet is truncated."""
 
 
 class FilterField(Enum):
-    """A number that a packet may have, with the greatest value it can take."""
+    """A numeric field of packets, with its maximum value."""
 
     QPN = ("qpn", 2**24 - 1)
     """BTH.DestQP (IBA vol. 1 section 9.2)."""
     PSN = ("psn", 2**24 - 1)
     OPCODE = ("opcode", 255)
     ANSWER = ("answer", 3)
-    """What an acknowledgement's syndrome is: an ``AckKind`` (section 9.7.5.2)."""
+    """The kind of an acknowledgement: an ``AckKind`` (section 9.7.5.2)."""
     VNI = ("vni", 2**24 - 1)
     """The VXLAN segment (RFC 7348 section 5)."""
     DSCP = ("dscp", 63)
     ECN = ("ecn", 3)
     CONTROL = ("control", 0xFFFF)
-    """The opcode of MAC control, where it is that of Pause or PFC (IEEE 802.3 annexes 31B and 31D)."""
+    """The opcode of MAC control, if it is Pause or PFC (IEEE 802.3 annexes 31B and 31D)."""
 
     TTL = ("ttl", 255)
     """IPv4's Time to Live, IPv6's Hop Limit."""
     SPORT = ("sport", 0xFFFF)
     DPORT = ("dport", 0xFFFF)
     TRANSPORT = ("transport", 255)
-    """The protocol that has the ports: 6 is TCP, 17 UDP."""
+    """The protocol of the ports: 6 is TCP, 17 UDP."""
     SVLAN = ("svlan", 4095)
-    """The VLAN of the first tag, where there are several."""
+    """The VLAN of the first of several tags."""
     VLAN = ("vlan", 4095)
     """The VLAN of the innermost tag (IEEE 802.1Q clause 9.6)."""
     PCP = ("pcp", 7)
@@ -48,12 +48,12 @@ class FilterField(Enum):
 
     @property
     def quick(self) -> bool:
-        """The kernel's programs and columns know it; others are looked up packet by packet."""
+        """Whether kernel programs and columns support the field; others are decoded packet by packet."""
         return self in _QUICK
 
     @property
     def greatest(self) -> int:
-        """The greatest value."""
+        """The maximum value."""
         return self.value[1]
 
 
@@ -72,7 +72,7 @@ _QUICK: Final = frozenset(
 
 
 class AddressSide(Enum):
-    """Which address a host may have in a packet."""
+    """The IP address of a packet that a host condition compares."""
 
     ANY = "host"
     SOURCE = "src"
@@ -81,9 +81,9 @@ class AddressSide(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """The packet has ``field``, and its value is in one of ``ranges``; ``!=`` too wants the field to be there.
+    """The packet has ``field``, with a value in one of ``ranges``. ``!=`` also requires the field.
 
-    ``where``: only in headers in which another field has this value, as the ports of TCP alone.
+    ``where``: only in headers in which another field has this value, for example the ports of TCP only.
     """
 
     field: FilterField
@@ -102,28 +102,28 @@ class HostCondition:
 
 @dataclass(frozen=True, slots=True)
 class LinkCondition:
-    """The packet was seen at the interface ``name``, or at one of the node that is called so."""
+    """The packet was captured at the interface ``name``, or at an interface of the node ``name``."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """``term`` does not hold."""
+    """``term`` does not match."""
 
     term: Expression
 
 
 @dataclass(frozen=True, slots=True)
 class All:
-    """Every one of ``terms`` holds."""
+    """Every one of ``terms`` matches."""
 
     terms: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Any:
-    """At least one of ``terms`` holds."""
+    """At least one of ``terms`` matches."""
 
     terms: tuple[Expression, ...]
 
@@ -132,7 +132,7 @@ Expression: TypeAlias = Within | HostCondition | LinkCondition | Not | All | Any
 
 
 def quick(expression: Expression) -> bool:
-    """Whether nothing in it has to be looked up packet by packet."""
+    """Return whether no condition has to be decided packet by packet."""
     match expression:
         case All(terms) | Any(terms):
             return all(map(quick, terms))
@@ -147,7 +147,7 @@ def quick(expression: Expression) -> bool:
 
 
 def asks_for(expression: Expression, field: FilterField) -> bool:
-    """Whether a condition is about ``field``."""
+    """Return whether a condition uses ``field``."""
     match expression:
         case All(terms) | Any(terms):
             return any(asks_for(term, field) for term in terms)

@@ -1,7 +1,7 @@
-"""A filter as a program for the kernel (classic BPF): what it rejects, the filter rejects too.
+"""Compile a filter to classic BPF. The program rejects only packets that the filter rejects.
 
-The program first walks the headers (``kernel_walk``) and then decides, exactly wherever the walk was sure. What it is
-unsure of it lets through, for ``match`` to decide; so it does with conditions that only ``match`` knows.
+The program first walks the headers (``kernel_walk``) and then decides. If the walk is unsure, or only ``match``
+supports a condition, it accepts the packet and leaves the decision to ``match``.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 _ROCEV2: Final = (IPV4_TYPE, 0x45, UDP, ROCEV2_PORT)
 NEEDED: Final = 512
-"""Bytes of a packet that ``match`` must have after the program: the headers of the deepest tunnels."""
+"""Bytes of a packet that ``match`` needs after the program: the headers of the deepest tunnels."""
 
 
 _IPV4: Final = 20
 _PLAIN: Final = ETHERNET_SIZE + _IPV4 + 6
-"""Bytes up to UDP's length, the last field that is looked at, its two included."""
+"""Bytes up to and including UDP's length, the last field that is read."""
 _FRAGMENT: Final = MORE_FRAGMENTS | FRAGMENT_OFFSET
 _ANSWERED: Final = 28  # UDP, BTH, AETH and ICRC
 
@@ -50,10 +50,10 @@ _ANSWERED: Final = 28  # UDP, BTH, AETH and ICRC
 def decided(
     memory: memoryview, start: NDArray[np.int64], captured: NDArray[np.int64], length: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Of which packets, of ``length`` bytes, programs of ``quick`` filters decide exactly, at a quick look.
+    """Return the packets, of ``length`` bytes, for which programs of ``quick`` filters decide exactly.
 
-    They begin in ``memory`` where ``start`` says. True for RoCEv2 in plain IPv4, which is most of what is captured:
-    ``match`` has nothing to add, and takes long.
+    Packets begin in ``memory`` at ``start``. The result is true for RoCEv2 in plain IPv4, which is most traffic. For
+    these, the slower ``match`` is not needed.
     """
     import numpy as np  # noqa: PLC0415 - programs are made without it
 
@@ -74,9 +74,9 @@ def decided(
 
 
 def kernel_program(expression: Expression, keep: int) -> tuple[Instruction, ...]:
-    """Instructions for SO_ATTACH_FILTER that keep ``keep`` bytes of what may match, and nothing of what cannot.
+    """Return instructions for SO_ATTACH_FILTER that keep ``keep`` bytes of packets that may match.
 
-    UsageError when the filter is too long for the kernel.
+    UsageError if the program is too long for the kernel.
     """
     return _Compiler(keep).compile(expression)
 
@@ -100,7 +100,7 @@ class _Compiler:
         return self._asm.finish()
 
     def _decide(self, expression: Expression, yes: Label, no: Label, *, unknown: bool = True) -> None:
-        """Code that goes to ``yes`` or ``no``, never past it; ``unknown``: what only ``match`` knows is a yes."""
+        """Emit code that jumps to ``yes`` or ``no``; ``unknown``: what only ``match`` supports is a yes."""
         match expression:
             case Not(term):
                 self._decide(term, no, yes, unknown=not unknown)
@@ -123,7 +123,7 @@ class _Compiler:
                 self._asm.go(yes if unknown else no)
 
     def _test(self, condition: Expression, yes: Label) -> None:
-        """Code that goes to ``yes``, or on."""
+        """Emit code that jumps to ``yes``, or continues."""
         match condition:
             case HostCondition(side, addresses):
                 for layer in (OUTER, INNER):
@@ -143,7 +143,7 @@ class _Compiler:
         self._asm.place(absent)
 
     def _value(self, field: FilterField, layer: WalkMemory, absent: Label) -> None:
-        """A gets the field's value, or the program goes to ``absent``."""
+        """Emit code that loads the field's value into A, or jumps to ``absent``."""
         slots = {
             FilterField.VNI: VNI,
             FilterField.CONTROL: CONTROL,
@@ -173,7 +173,7 @@ class _Compiler:
                 pass
 
     def _answer(self, layer: WalkMemory, absent: Label) -> None:
-        """The kind that the syndrome says; the AETH must be between BTH and ICRC."""
+        """Emit code that loads the kind of the syndrome; the AETH must be between BTH and ICRC."""
         answer = Label()
         self._walk.load(asm.LD_BYTE, 0)
         self._asm.jump(asm.JUMP_EQUAL, ANSWERS[0], answer, None)

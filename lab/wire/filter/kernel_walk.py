@@ -1,8 +1,8 @@
-"""The walk of a kernel filter: which headers a packet has, noted in the program's memory.
+"""The header walk of a kernel filter; it stores the offsets of headers in the program's memory.
 
-Exact for Ethernet with one VLAN tag at most, MAC control, IPv4 and IPv6, UDP, RoCEv2, and VXLAN with all of these
-inside. Anything else that ``lab.wire.layers`` follows is unsure: more tags, other tunnels, tunnels in tunnels, IPv6
-extension headers, first fragments, packets that contradict themselves.
+It is exact for Ethernet with up to one VLAN tag, MAC control, IPv4, IPv6, UDP, RoCEv2, and VXLAN with these inside.
+It is unsure about other packets that ``lab.wire.layers`` supports: more tags, other or nested tunnels, IPv6 extension
+headers, first fragments, and inconsistent packets.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from lab.wire.udp_ports import FRAGMENT_OFFSET, MORE_FRAGMENTS, PAUSE_OPCODE, PF
 
 _NEGATIVE: Final = 0x80000000
 NOTHING: Final = 0xFFFFFFFF
-"""What memory says of a value that any number of the packet's could be."""
+"""Marks an empty memory slot whose value could be 0."""
 
 
 class WalkMemory(NamedTuple):
-    """Where the program's memory holds what it found in one frame: offsets from the packet's start, or zero."""
+    """Memory slots for one frame: offsets from the packet's start, or zero."""
 
     ip: int
     version: int
-    tos: int  # NOTHING where there is no IP
+    tos: int  # NOTHING without IP
     bth: int
     udp_end: int
 
@@ -34,22 +34,22 @@ INNER: Final = WalkMemory(5, 6, 7, 8, 9)
 CONTROL: Final = 10
 """The opcode of MAC control, or zero."""
 VNI: Final = 11
-"""The segment, or NOTHING outside VXLAN."""
-_BASE: Final = 12  # where the frame starts
-_END: Final = 13  # ... and ends
+"""The VNI, or NOTHING outside VXLAN."""
+_BASE: Final = 12  # start of the frame
+_END: Final = 13  # end of the frame
 _UDP_AT: Final = 14
 _IP_END: Final = 15
 
 
 class KernelWalk:
-    """Writes the walk into ``assembler``; what it cannot judge goes to ``unsure``."""
+    """Writes the walk into ``assembler``; packets that it cannot judge go to ``unsure``."""
 
     def __init__(self, assembler: Assembler, unsure: Label) -> None:
         self._asm = assembler
         self._unsure = unsure
 
     def write(self, done: Label) -> None:
-        """Instructions that end at ``done``, with memory as ``OUTER``, ``INNER``, ``CONTROL`` and ``VNI`` say."""
+        """Write instructions that end at ``done``, with ``OUTER``, ``INNER``, ``CONTROL`` and ``VNI`` filled in."""
         for slot in (*OUTER, *INNER, CONTROL, VNI, _BASE):
             self._asm.add(asm.LD_CONSTANT, NOTHING if slot in {OUTER.tos, INNER.tos, VNI} else 0)
             self._asm.add(asm.STORE, slot)
@@ -60,10 +60,10 @@ class KernelWalk:
         self._asm.place(inner)
         self._frame(INNER, done, self._unsure)
 
-    # X is where the frame, less its tag, or the UDP header starts.
+    # X is the start of the frame, after its tag is skipped, or the start of the UDP header.
 
     def need(self, size: int, end: int = _END) -> None:
-        """Go on if there are ``size`` bytes from X to what ``end`` holds; X is never beyond it."""
+        """Continue if there are ``size`` bytes from X to the offset in slot ``end``; X never exceeds it."""
         self._asm.add(asm.LD_MEMORY, end)
         self._asm.add(asm.SUBTRACT_X)
         self._asm.jump(asm.JUMP_NOT_LESS, size, None, self._unsure)
@@ -72,19 +72,19 @@ class KernelWalk:
         self._asm.jump(code, k, None, self._unsure)
 
     def load(self, code: int, offset: int, mask: int | None = None) -> None:
-        """A gets what is ``offset`` behind X, or the bits of ``mask`` of it."""
+        """Load the value ``offset`` bytes after X into A, optionally masked."""
         self._asm.add(code, offset)
         if mask is not None:
             self._asm.add(asm.AND, mask)
 
     def _store_sum(self, slot: int, k: int) -> None:
-        """Memory gets X + k; A is lost."""
+        """Store X + k; A is overwritten."""
         self._asm.add(asm.X_TO_A)
         self._asm.add(asm.ADD, k)
         self._asm.add(asm.STORE, slot)
 
     def _frame(self, layer: WalkMemory, done: Label, tunnel: Label) -> None:
-        """One frame from _BASE to _END; at ``tunnel`` these are those of the frame that VXLAN carries."""
+        """Walk one frame from _BASE to _END; at ``tunnel``, both are those of the frame inside VXLAN."""
         tagged, plain, ipv4, ipv6, control, udp = (Label() for _ in range(6))
         self._asm.add(asm.LDX_MEMORY, _BASE)
         self.need(14)
@@ -110,7 +110,7 @@ class KernelWalk:
         self._udp(layer, done, tunnel)
 
     def _follow(self, header: Header, here: dict[Header, Label], done: Label) -> None:
-        """Go by the number in A to where that header is walked, or to ``unsure`` where only ``match`` does."""
+        """Jump by the number in A to the header's label, or to ``unsure`` if only ``match`` supports it."""
         for number, following in RULES[header].follows.items():
             if following is not Header.TCP and following is not None:
                 self._asm.jump(asm.JUMP_EQUAL, number, here.get(following, self._unsure), None)
@@ -131,7 +131,7 @@ class KernelWalk:
             self._asm.go(done)
 
     def _ip(self, layer: WalkMemory, version: int, size: int) -> None:
-        """What both versions have in common; it loses A."""
+        """Walk the fields that both IP versions share; A is overwritten."""
         self.need(14 + size)
         self.load(asm.LD_BYTE, 14, 0xF0)
         self._only(asm.JUMP_EQUAL, version << 4)
@@ -140,7 +140,7 @@ class KernelWalk:
         self._asm.add(asm.STORE, layer.version)
 
     def _ends(self) -> None:
-        """IP must not end beyond the frame; X is where UDP starts."""
+        """Check that IP does not exceed the frame; X is the start of UDP."""
         self._asm.add(asm.LD_MEMORY, _END)
         self._asm.add(asm.LDX_MEMORY, _IP_END)
         self._asm.add(asm.SUBTRACT_X)
@@ -191,13 +191,13 @@ class KernelWalk:
         self._ends()
 
     def _from_ip(self, slot: int) -> None:
-        """A, counted from the IP header, becomes a place in the packet, and is kept."""
+        """Convert A, relative to the IP header, to an offset in the packet, and store it."""
         self._asm.add(asm.ADD_X)
         self._asm.add(asm.ADD, 14)
         self._asm.add(asm.STORE, slot)
 
     def _udp(self, layer: WalkMemory, done: Label, tunnel: Label) -> None:
-        """X is where UDP starts: its length must fit into IP's."""
+        """Walk UDP, whose start is in X; its length must fit into IP's."""
         roce, vxlan = Label(), Label()
         self.need(8, _IP_END)
         self.load(asm.LD_HALF, 4)

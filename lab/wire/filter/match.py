@@ -1,4 +1,4 @@
-"""A filter against a decoded frame."""
+"""Match a filter against a decoded frame."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lab.wire.frame import DecodedFrame
 
 ANSWERS: Final = (Opcode.RC_ACKNOWLEDGE, Opcode.RC_ATOMIC_ACKNOWLEDGE)
-"""Packets that are nothing but an answer; a read response has an AETH too, and is data."""
+"""Packets that are only acknowledgements. READ responses have an AETH too, but carry data."""
 
 
 _TCP: Final = 6
@@ -34,7 +34,7 @@ _UDP: Final = 17
 
 
 def matches(expression: Expression, frame: DecodedFrame, link: str = "") -> bool:
-    """Whether the filter lets ``frame``, which was seen at ``link``, through."""
+    """Return whether the filter matches ``frame``, which was captured at ``link``."""
     match expression:
         case All(terms):
             return all(matches(term, frame, link) for term in terms)

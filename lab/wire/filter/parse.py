@@ -1,4 +1,4 @@
-"""The filter language, by recursive descent.
+"""Parse the filter language by recursive descent.
 
 ::
 
@@ -12,8 +12,8 @@
               | "conn" "==" qpn [ "@" address ]
               | word
 
-``lab.wire.filter.words`` has the fields and words, and Wireshark's names for them. ``&&``, ``||`` and ``!`` are
-``and``, ``or`` and ``not``. Capitals do not matter, but in names of hosts and interfaces.
+``lab.wire.filter.words`` has the fields and words, and their names in Wireshark. ``&&``, ``||`` and ``!`` are
+``and``, ``or`` and ``not``. Case is ignored, except in names of hosts and interfaces.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from lab.wire.filter.expression import (
 )
 
 MAX_DEPTH: Final = 40
-"""Parentheses and ``not`` inside each other."""
+"""Nesting depth of parentheses and ``not``."""
 MAX_TEXT: Final = 4000
 """Characters of one filter."""
 EXAMPLE: Final = "write for example: qpn==0x11 and psn in 100..200, opcode==write, not (ack or cnp), vni==10, host h1"
 
 Resolve: TypeAlias = Callable[[str], Iterable[Address]]
-"""Addresses of a host by its name; UsageError when there is none."""
+"""Returns the addresses of a host name; UsageError if the host is unknown."""
 Connect: TypeAlias = Callable[[str], Expression]
-"""The packets of a connection, both ways, by one of its queue pairs: 0x11 or 0x11@10.0.0.5."""
+"""Returns the filter for both directions of a connection, from one of its QPs: 0x11 or 0x11@10.0.0.5."""
 
 _TOKEN: Final = re.compile(r"\s*(==|!=|<=|>=|&&|\|\||\.\.|[<>()!]|[0-9A-Za-z_:](?:[0-9A-Za-z_:/@-]|\.(?!\.))*)")
 _SAME: Final = {"&&": "and", "||": "or", "!": "not"}
@@ -69,11 +69,10 @@ class _Token(NamedTuple):
 
 
 def parse(text: str, resolve: Resolve | None = None, connect: Connect | None = None) -> Expression:
-    """What ``text`` says; ``resolve`` knows the names of hosts, without it only addresses are understood.
+    """Parse a filter. ``resolve`` looks up host names; without it, only addresses are accepted.
 
-    ``connect`` knows who talks to whom; without it there is no ``conn``.
-
-    UsageError names the position, from 1, of what cannot be understood, and what may stand there.
+    ``connect`` looks up connections; without it, ``conn`` is rejected. UsageError gives the position of the error,
+    from 1, and what is expected there.
     """
     if len(text) > MAX_TEXT:
         raise UsageError(f"a filter of {len(text)} characters", f"{MAX_TEXT} are the most")
@@ -116,7 +115,7 @@ class _Parser:
         self.token = next(self._tokens)
 
     def expected(self, what: str) -> NoReturn:
-        """Refuse the present token."""
+        """Reject the current token."""
         found = repr(self.token.text) if self.token.text else "the end"
         self._wrong(f"expected {what}, found {found}", EXAMPLE)
 
@@ -133,7 +132,7 @@ class _Parser:
         return bool(self._take()) if self.token.text.lower() == text else False
 
     def either(self, depth: int) -> Expression:
-        """Conditions joined by ``or``."""
+        """Parse conditions joined by ``or``."""
         terms = [self._both(depth)]
         while self._accept("or"):
             terms.append(self._both(depth))
@@ -169,7 +168,7 @@ class _Parser:
         return self._meaning(word) if where is None else _only(self._meaning(word), where)
 
     def _any_tag(self) -> Expression:
-        """A condition on the VLAN of any tag; with != on that of every one."""
+        """Parse a condition on the VLAN of any tag; ``!=`` applies to all tags."""
         last = self._comparison(FilterField.VLAN)
         first = Within(FilterField.SVLAN, last.ranges)
         if self._operator != "!=":
@@ -190,7 +189,7 @@ class _Parser:
         return self._host(words.SIDES[word])
 
     def _refuse(self, word: str) -> NoReturn:
-        """No condition begins so."""
+        """Reject a word that begins no condition."""
         first = ("'not'", "'('", f"or one of {', '.join(words.CONDITIONS)}")
         if not word or not word[0].isalpha() or word in {"and", "or", "in"}:
             self.expected(", ".join(first))
@@ -200,7 +199,7 @@ class _Parser:
         self._wrong(f"there is no condition {word!r}", remedy)
 
     def _port(self) -> Expression:
-        """Either port; with != neither."""
+        """Parse a condition on either port; ``!=`` applies to both."""
         source = self._comparison(FilterField.SPORT)
         other = Within(FilterField.DPORT, source.ranges)
         return All((source, other)) if self._operator == "!=" else Any((source, other))
@@ -240,7 +239,7 @@ class _Parser:
         return Within(field, tuple(_runs(sorted(wanted))))
 
     def _span(self, field: FilterField) -> tuple[Range, ...]:
-        """``A..B``; PSNs count in a circle (IBA vol. 1 section 9.7.1), so theirs may go over the top."""
+        """Parse ``A..B``. PSNs wrap (IBA vol. 1 section 9.7.1), so a range of PSNs may, too."""
         first = self._number(field)
         if not self._accept(".."):
             self.expected("'..' and the last value")
@@ -270,7 +269,7 @@ class _Parser:
         if not self.token.text or not (self.token.text[0].isalnum() or self.token.text[0] in "_:"):
             self.expected("an IP address or the name of a host")
         text = self.token.text
-        if text.lower() == words.PORT:  # as tcpdump has it
+        if text.lower() == words.PORT:  # tcpdump's syntax
             self._wrong(f"{side.value} takes hosts", "of ports write sport==4791 or dport==4791")
         try:
             found = (
@@ -287,7 +286,7 @@ class _Parser:
 
 
 def _only(found: Expression, where: tuple[FilterField, int]) -> Expression:
-    """A condition on ports in one transport alone, as Wireshark has it."""
+    """Restrict a condition on ports to one transport, as Wireshark does."""
     match found:
         case Within(field, ranges):
             return Within(field, ranges, where)
@@ -300,7 +299,7 @@ def _only(found: Expression, where: tuple[FilterField, int]) -> Expression:
 
 
 def _runs(codes: list[int]) -> Iterable[Range]:
-    """Sorted numbers as ranges without holes."""
+    """Yield sorted numbers as contiguous ranges."""
     first = last = codes[0]
     for code in codes[1:]:
         if code != last + 1:

@@ -1,4 +1,4 @@
-"""The words of the filter language, and Wireshark's for what is the same."""
+"""The words of the filter language, and the equivalent Wireshark fields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LANGUAGE: Final = (
 )  # fmt: skip
 FIELDS: Final = {field.value[0]: field for field in _LANGUAGE}
 PORT: Final = "port"
-"""Either port."""
+"""Matches either port."""
 INTERFACE: Final = "interface"
 CONNECTION: Final = "conn"
 SIDES: Final = {side.value: side for side in AddressSide}
@@ -62,15 +62,15 @@ ALIASES: Final = {
     "vlan.priority": "pcp",
     "frame.interface_name": "interface",
 }
-"""By Wireshark's display filter fields: what the language calls the same, in IPv4 and IPv6 alike."""
+"""Wireshark's display filter fields, and their equivalents here, for both IPv4 and IPv6."""
 _OF: Final = {"tcp.": (FilterField.TRANSPORT, 6), "udp.": (FilterField.TRANSPORT, 17)}
 WHERE: Final = {alias: where for alias in ALIASES for prefix, where in _OF.items() if alias.startswith(prefix)}
-"""Of Wireshark's fields those of one transport alone: the language's own ports are those of both."""
+"""Wireshark fields of one transport only: ``sport`` and ``dport`` here match both."""
 TAGS: Final = "vlan.id"
-"""Wireshark's VLAN of any tag, where the language's own is that of the last one."""
+"""Wireshark's VLAN of any tag; ``vlan`` here is that of the last tag."""
 
 AETH: Final = "infiniband.aeth"
-"""How Wireshark's fields of answers begin."""
+"""Prefix of Wireshark's fields of AETHs."""
 
 _FAMILIES: Final = {
     "send": "_SEND_",
@@ -85,7 +85,7 @@ _FAMILIES: Final = {
     "uc": "UC_",
     "ud": "UD_",
 }
-"""Groups of opcodes, by what their names contain."""
+"""Groups of opcodes, by a pattern of their names."""
 
 
 def _full_name(value: int, opcode: Opcode) -> str:
@@ -100,6 +100,6 @@ NAMED: Final[dict[FilterField, dict[str, tuple[int, ...]]]] = {
     FilterField.OPCODE: OPCODES,
     FilterField.ICRC: {name: (number,) for number, name in enumerate(ICRC_NAMES)},
 }
-"""Values that have names."""
+"""Named values, by field."""
 CONDITIONS: Final = (*FIELDS, PORT, INTERFACE, CONNECTION, *SIDES, *WORDS)
-"""Every word that a condition may begin with, without Wireshark's."""
+"""Every word that can begin a condition, without Wireshark's."""
