@@ -1,16 +1,16 @@
-"""Every error that rocelab raises on purpose, each with the object it is about and the remedy.
+"""Every error that rocelab raises on purpose, with the object it is about and the remedy.
 
 ::
 
     LabError                  exit code
-    +-- UsageError            2   the caller asked for something that cannot be
+    +-- UsageError            2   the request is not possible or not valid
     |   +-- InvalidInput      2   a file or value that breaks rules; carries all problems at once
-    +-- EnvironmentLacks      4   the machine has not got what this needs
-    |   +-- Busy              4   another rocelab command holds the fabric
-    +-- Interrupted         130   Ctrl-C, or a signal that asks us to end
-    +-- OperationFailed       1   it was possible, and did not work
-        +-- CommandFailed     1   an external program ended with an error
-        +-- NotConverged      1   the fabric did not reach its state in time
+    +-- EnvironmentLacks      4   the machine lacks something that this needs
+    |   +-- FabricBusy        4   another rocelab command holds the fabric
+    +-- Interrupted         130   Ctrl-C, or a signal that ends rocelab
+    +-- OperationFailed       1   the operation was valid, and failed
+        +-- CommandFailed     1   an external program exited with an error
+        +-- NotConverged      1   the fabric did not converge in time
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ExitCode(IntEnum):
-    """What the process returns."""
+    """The exit codes of rocelab."""
 
     PASS = 0
     FAIL = 1
@@ -35,7 +35,7 @@ class ExitCode(IntEnum):
 
 
 class LabError(Exception):
-    """One clear line: what is wrong with which object, then what to do about it."""
+    """An error with a one-line message: the object, what is wrong with it, and the remedy."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.FAIL
 
@@ -48,7 +48,10 @@ class LabError(Exception):
         return f"{self.message}: {self.remedy}" if self.remedy else self.message
 
     def as_data(self) -> dict[str, Any]:
-        """The error for programs; these names stay: kind (of this class), message, remedy and exit_code."""
+        """Return the error for programs: kind (the class name), message, remedy and exit_code.
+
+        These keys are stable.
+        """
         return {
             "kind": type(self).__name__,
             "message": self.message,
@@ -58,14 +61,14 @@ class LabError(Exception):
 
 
 class UsageError(LabError):
-    """The caller asked for something that cannot be."""
+    """The request is not possible or not valid."""
 
     exit_code = ExitCode.USAGE
 
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One broken rule: where (``links[3].rate``), what, the remedy, and the line of the source where known."""
+    """One broken rule: its place (``links[3].rate``), the message, the remedy, and the source line (0: unknown)."""
 
     path: str
     message: str
@@ -78,7 +81,7 @@ class Problem:
 
 
 class InvalidInput(UsageError):
-    """A file or value breaks rules; ``problems`` holds every one of them."""
+    """A file or value breaks rules; ``problems`` holds all of them."""
 
     def __init__(self, source: str, problems: Sequence[Problem]) -> None:
         self.source = source
@@ -86,7 +89,7 @@ class InvalidInput(UsageError):
         super().__init__("\n".join(self._describe(problem) for problem in self.problems))
 
     def as_data(self) -> dict[str, Any]:
-        """As of every error, with ``source`` and all ``problems``: path, message, remedy, and line (0: unknown)."""
+        """Return the usual keys, ``source``, and ``problems`` (path, message, remedy, line; 0: unknown)."""
         return super().as_data() | {"source": self.source, "problems": [asdict(each) for each in self.problems]}
 
     def _describe(self, problem: Problem) -> str:
@@ -94,7 +97,7 @@ class InvalidInput(UsageError):
 
 
 class EnvironmentLacks(LabError):
-    """The machine has not got what this needs."""
+    """The machine lacks something that this needs."""
 
     exit_code = ExitCode.ENVIRONMENT
 
@@ -104,17 +107,17 @@ class FabricBusy(EnvironmentLacks):
 
 
 class Interrupted(LabError):
-    """Ctrl-C, or a signal that asks us to end."""
+    """Ctrl-C, or a signal that ends rocelab."""
 
     exit_code = ExitCode.INTERRUPTED
 
 
 class OperationFailed(LabError):
-    """It was possible, and did not work."""
+    """The operation was valid, and failed."""
 
 
 class CommandFailed(OperationFailed):
-    """An external program ended with an error; ``returncode`` and ``stderr`` say how."""
+    """An external program exited with an error: ``returncode`` and ``stderr``."""
 
     def __init__(self, argv: Sequence[str], returncode: int, stderr: str) -> None:
         self.argv = tuple(argv)
@@ -126,4 +129,4 @@ class CommandFailed(OperationFailed):
 
 
 class NotConverged(OperationFailed):
-    """The fabric did not reach its state in time; the message names what is missing."""
+    """The fabric did not converge in time; the message names what is missing."""

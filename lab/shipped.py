@@ -1,4 +1,4 @@
-"""What comes with rocelab beside its code: inside an installed package, and at the top of a checkout."""
+"""Files shipped beside the code: inside an installed package, or at the top of a checkout."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _CHECKOUT: Final = PACKAGE.parent
 
 
 def is_installed() -> bool:
-    """Whether the package was installed from a wheel, and not from a checkout."""
+    """Return whether the package was installed from a wheel instead of a checkout."""
     return _INSTALLED.is_dir()
 
 
 def shipped(name: str) -> Path:
-    """The place of ``topologies``, ``scenarios`` or what is in ``scripts``, whether it is there or not."""
+    """Return the path of ``topologies``, ``scenarios`` or an entry of ``scripts``, even if it does not exist."""
     return (_INSTALLED if is_installed() else _CHECKOUT) / name

@@ -6,9 +6,9 @@ import re
 from typing import Final
 
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""C0 without tab and newline, DEL, and C1 (ECMA-48 clause 5): what a terminal may execute instead of showing it."""
+"""C0 without tab and newline, DEL, and C1 (ECMA-48 clause 5): a terminal may execute these characters."""
 
 
 def printable(text: str) -> str:
-    """The text without control characters, except tabs and newlines: it cannot move a cursor or set a title."""
+    """Return ``text`` without control characters except tab and newline: it cannot move a cursor or set a title."""
     return _CONTROLS.sub("", text)

@@ -1,8 +1,7 @@
-"""Sizes, rates and times as people write them, and the units the code computes in.
+"""Parse and format sizes, rates and times, in the units that the code computes in.
 
-The code computes in int bytes, int bits per second and float seconds; nothing else.
-Rates are decimal (1 Gbit = 10**9 bit/s) as on every port label; sizes are decimal by default (KB)
-and binary where written so (KiB).
+The code computes in int bytes, int bits per second and float seconds. Rates are decimal (1 Gbit = 10**9 bit/s), as on
+port labels. Sizes are decimal (KB) or binary (KiB), as their suffix says.
 """
 
 from __future__ import annotations
@@ -58,14 +57,14 @@ def _whole(value: Fraction, text: str, unit: str) -> int:
 
 
 def parse_size(text: str) -> int:
-    """Bytes of ``"400KB"``, ``"64KiB"`` or ``"1500"``; ValueError says what is wrong."""
+    """Parse ``"400KB"``, ``"64KiB"`` or ``"1500"`` into bytes; raise ValueError with the reason."""
     return _whole(_scaled(text, _SIZES, "size", "64KiB, 400KB or 9000"), text, "bytes")
 
 
 def parse_rate(text: str) -> int:
-    """Bits per second of ``"100Mbit"`` or ``"10Gb/s"``; ValueError says what is wrong.
+    """Parse ``"100Mbit"`` or ``"10Gb/s"`` into bits per second; raise ValueError with the reason.
 
-    ``bps`` is refused: bits to most, bytes to tc(8).
+    ``bps`` is rejected as ambiguous: it means bytes per second in tc(8), and bits elsewhere.
     """
     if match := _TWO_MEANINGS.match(text):
         raise ValueError(f"{text!r} can mean bits, or bytes as in tc; write {match[1]}bit")
@@ -73,12 +72,12 @@ def parse_rate(text: str) -> int:
 
 
 def parse_time(text: str) -> float:
-    """Seconds of ``"300ms"``, ``"5us"`` or ``"2s"``; ValueError says what is wrong."""
+    """Parse ``"300ms"``, ``"5us"`` or ``"2s"`` into seconds; raise ValueError with the reason."""
     return float(_scaled(text, _TIMES, "time", "5us, 300ms or 2s"))
 
 
 def parse_length(text: str) -> float:
-    """Metres of ``"40m"``, ``"2km"`` or ``"30cm"``; ValueError says what is wrong."""
+    """Parse ``"40m"``, ``"2km"`` or ``"30cm"`` into metres; raise ValueError with the reason."""
     return float(_scaled(text, _LENGTHS, "length", "5m, 300m or 2km"))
 
 
@@ -91,35 +90,35 @@ def _format(value: float, steps: tuple[tuple[float, str], ...]) -> str:
 
 
 def counted(number: int, what: str, several: str = "") -> str:
-    """A number of things: ``1 packet``, ``2 packets``, or what ``several`` are called."""
+    """Return a number with its noun: ``1 packet``, ``2 packets``; ``several`` is an irregular plural."""
     return f"{number} {what if number == 1 else several or what + 's'}"
 
 
 RATE_STEPS: Final = ((1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1, "b/s"))
-"""Of bit/s: what a value is divided by, from which one on, and the unit that it then has."""
+"""Divisors of bit/s, largest first, each with its unit. A divisor applies to values from the divisor upwards."""
 SIZE_STEPS: Final = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "KB"), (1, "B"))
-"""The same of bytes."""
+"""The same for bytes."""
 TIME_STEPS: Final = ((1, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
-"""The same of seconds."""
+"""The same for seconds."""
 
 
 def format_rate(bits_per_second: float) -> str:
-    """``"97.3 Mb/s"``: four digits, decimal prefixes."""
+    """Format a rate like ``"97.3 Mb/s"``: four digits, decimal prefixes."""
     return _format(bits_per_second, RATE_STEPS)
 
 
 def format_size(size: float) -> str:
-    """``"65.54 KB"``: four digits, decimal prefixes."""
+    """Format a size like ``"65.54 KB"``: four digits, decimal prefixes."""
     return _format(size, SIZE_STEPS)
 
 
 def format_time(seconds: float) -> str:
-    """``"8.2 us"``: four digits."""
+    """Format a time like ``"8.2 us"``: four digits."""
     return _format(seconds, TIME_STEPS)
 
 
 def exact_rate(bits_per_second: int) -> str:
-    """``"100Mbit"``, nothing rounded: ``parse_rate`` reads the same number, and so does tc(8)."""
+    """Format a rate like ``"100Mbit"`` without rounding: ``parse_rate`` and tc(8) read the same number."""
     factor, unit = next(
         (factor, unit)
         for factor, unit in ((10**9, "Gbit"), (10**6, "Mbit"), (10**3, "kbit"), (1, "bit"))
@@ -129,7 +128,7 @@ def exact_rate(bits_per_second: int) -> str:
 
 
 def exact_time(seconds: float) -> str:
-    """``"5us"``, nothing rounded: ``parse_time`` reads the same number."""
+    """Format a time like ``"5us"`` without rounding: ``parse_time`` reads the same number."""
     for factor, unit in ((1, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")):
         written = f"{round(seconds / factor)}{unit}"
         if parse_time(written) == seconds:
@@ -138,11 +137,11 @@ def exact_time(seconds: float) -> str:
 
 
 def quanta_to_seconds(quanta: int, rate: int) -> float:
-    """How long a pause of ``quanta`` lasts on a link of ``rate`` bit/s (IEEE 802.3 clause 31B.2)."""
+    """Return the seconds that a pause of ``quanta`` lasts on a link of ``rate`` bit/s (IEEE 802.3 clause 31B.2)."""
     return quanta * PAUSE_QUANTUM_BITS / rate
 
 
 def seconds_to_quanta(seconds: float, rate: int) -> int:
-    """The quanta, rounded up, that cover ``seconds`` on a link of ``rate`` bit/s (IEEE 802.3 clause 31B.2)."""
+    """Return the quanta, rounded up, that cover ``seconds`` at ``rate`` bit/s (IEEE 802.3 clause 31B.2)."""
     exact = Fraction(seconds) * rate / PAUSE_QUANTUM_BITS
     return -(-exact.numerator // exact.denominator)

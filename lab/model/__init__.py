@@ -1,4 +1,6 @@
-"""What exists: topology, QoS, overlay and addressing. Frozen, typed; no I/O besides reading a YAML text.
+"""The model of a fabric: topology, QoS, overlay and addressing.
+
+All of it is frozen and typed. There is no I/O, except that ``load`` reads the YAML file.
 
 Start at ``load.load_topology``::
 

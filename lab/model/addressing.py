@@ -1,21 +1,17 @@
-"""The addressing plan: every number in a fabric, computed from the topology alone, the same every time.
+"""The addressing plan: every address and number of a fabric, computed from the topology alone and deterministic.
 
-==============================  ======================  ===========================
-what                            IPv4                    IPv6
-==============================  ======================  ===========================
-loopback of leaf n              10.253.0.0/16 + n       fdc0:0:0:1::n
-loopback of spine n             10.254.0.0/16 + n       fdc0:0:0:2::n
-loopback of super-spine n       10.255.0.0/16 + n       fdc0:0:0:3::n
-VTEP of leaf n                  10.252.0.0/16 + n       -
-host link n, leaf and host end  10.0.0.0/9 + 2n, 2n + 1 fdc0:0:1:n::1/64 and ::2/64
-switch to switch                unnumbered              link-local (RFC 5549)
-with OSPF, IS-IS or PIM         the loopback's address  link-local
-==============================  ======================  ===========================
+============================== ====================== =========================== what IPv4 IPv6
+============================== ====================== =========================== loopback of leaf n 10.253.0.0/16 + n
+fdc0:0:0:1::n loopback of spine n 10.254.0.0/16 + n fdc0:0:0:2::n loopback of super-spine n 10.255.0.0/16 + n
+fdc0:0:0:3::n VTEP of leaf n 10.252.0.0/16 + n - host link n, leaf and host end 10.0.0.0/9 + 2n, 2n + 1
+fdc0:0:1:n::1/64 and ::2/64 switch to switch unnumbered link-local (RFC 5549) with OSPF, IS-IS or PIM the loopback's
+address link-local ============================== ====================== ===========================
 
-Ranks n count from 1, host links from 0. The pools are those of ``topology.Addressing``; a topology may choose others.
+Ranks n count from 1, host links from 0. The pools are the defaults of ``topology.Addressing``; a topology may choose
+others.
 
-AS numbers are private ones of four bytes (RFC 6996): one for all super-spines, one per pod of spines, one per
-leaf (RFC 7938 section 5.2); one for all switches in sessions of an overlay that are iBGP.
+AS numbers are private four-byte ones (RFC 6996): one for all super-spines, one for the spines of each pod, and one
+for each leaf (RFC 7938 section 5.2). An iBGP overlay uses one more for the EVPN sessions of all switches.
 
 MAC addresses are locally administered: 02:1a:<node, 2 bytes>:<interface, 2 bytes>.
 """
@@ -41,7 +37,7 @@ Address: TypeAlias = IPv4Address | IPv6Address
 Interface: TypeAlias = IPv4Interface | IPv6Interface
 
 OVERLAY_ASN: Final = 4_200_200_000
-"""Of all switches in sessions of EVPN that are iBGP."""
+"""The AS number of all switches when EVPN runs over iBGP."""
 _SUPERSPINE_ASN: Final = 4_200_000_000
 _SPINE_ASN: Final = 4_200_001_000
 _LEAF_ASN: Final = 4_200_100_000
@@ -49,16 +45,16 @@ _LEAF_ASN: Final = 4_200_100_000
 
 @dataclass(frozen=True, slots=True)
 class InterfacePlan:
-    """One interface: its MAC and, on links between a host and its leaf, its address and the peer's."""
+    """One interface: its MAC and, on host links, its address. A host's interface also has the leaf's address."""
 
     name: str
     mac: str
     address: Interface | None = None
     gateway: Address | None = None
     borrowed: IPv4Interface | None = None
-    """The loopback's address on a link between switches, for OSPF, IS-IS and PIM."""
+    """The loopback's address, used on links between switches by OSPF, IS-IS and PIM."""
     bond: str = ""
-    """The host's bond that it is a member of."""
+    """The host's bond that the interface is a member of."""
 
     @property
     def link_local(self) -> IPv6Address:
@@ -70,7 +66,7 @@ class InterfacePlan:
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """One node: interfaces by name and, on switches with a router, what that is called and numbered."""
+    """One node: its interfaces by name and, on switches that route, the AS number and addresses of the router."""
 
     node: Node
     interfaces: Mapping[str, InterfacePlan]
@@ -82,7 +78,7 @@ class NodePlan:
 
     @property
     def nics(self) -> list[str]:
-        """The interfaces that are used for themselves: a bond is, and its members are not."""
+        """The names of interfaces that carry traffic themselves: bonds, but not their members."""
         return [name for name, each in self.interfaces.items() if not each.bond]
 
     @property
@@ -97,7 +93,7 @@ def _host_route(address: Address) -> Interface:
 
 
 def plan_addresses(topology: Topology) -> Mapping[str, NodePlan]:
-    """Number every node of ``topology``; the same topology gives the same plan."""
+    """Return the plan of every node by its name; the same topology gives the same plan."""
     ranks: dict[Role, int] = dict.fromkeys(Role, 0)
     host_links = {
         link: number for number, link in enumerate(link for link in topology.links if _touches_host(topology, link))
@@ -140,7 +136,7 @@ def _plan_interfaces(
 def _in_networks(
     overlay: OverlayPlan, node: Node, interfaces: Mapping[str, InterfacePlan]
 ) -> dict[str, InterfacePlan]:
-    """The interfaces that are in a network, with what a host is known by there: its first address without a tag."""
+    """Return the interfaces that are in an overlay network, each with the host's first untagged address there."""
     known_by = {
         each.parent: each.addresses[0]
         for each in overlay.hosts.get(node.name, ())
@@ -200,7 +196,7 @@ def _plan_switch(topology: Topology, node: Node, rank: int, interfaces: Mapping[
 def _lent(
     topology: Topology, node: Node, interfaces: Mapping[str, InterfacePlan], address: IPv4Interface
 ) -> dict[str, InterfacePlan]:
-    """The interfaces, those towards switches with the loopback's address."""
+    """Return the interfaces; those towards switches borrow the loopback's address."""
     found = dict(interfaces)
     for link in topology.links_of(node.name):
         here = link.end_at(node.name)
@@ -210,7 +206,7 @@ def _lent(
 
 
 def _seed(topology: Topology, node: Node) -> int:
-    """Non-zero and different for each switch, or 0: the kernel's own, which all namespaces share."""
+    """Return a non-zero seed for the switch, or 0 for the kernel's own seed, which all namespaces share."""
     if topology.routing.hash_seed is SeedPolicy.SHARED:
         return 0
     return zlib.crc32(node.name.encode()) | 1

@@ -1,7 +1,7 @@
-"""What a cable does to packets that are not lost: later, unsteadily, out of order. By a seeded generator.
+"""Delay, jitter and reordering of packets on a cable, from a seeded generator.
 
-The packets of the priorities that are meant are numbered from 0, and what befalls one depends on the seed and its
-number alone.
+Packets of the matching priorities are numbered from 0. The treatment of a packet depends only on the seed and its
+number.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 
 PRIORITIES: Final = 8
 LONGEST: Final = 60.0
-"""Seconds that a packet may be late."""
+"""The longest delay, jitter or hold, in seconds."""
 FARTHEST: Final = 1000
-"""Packets that may overtake one."""
+"""The most packets that may overtake one packet."""
 _UNIT: Final = 2**32
 _NAME: Final = "<disturbance>"
 
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """A cable of an emulated port, on the way out of it; as it is made, it is as good as it is said to be.
+    """A disturbed cable at an emulated port, on egress. The defaults disturb nothing.
 
-    - ``delay``: seconds that everything takes longer, PFC frames too: it is as if the cable were so much longer.
-    - ``jitter``: seconds by up to which a packet takes longer, all times being as likely. It overtakes none: those
-      behind it wait, so that a burst follows a gap.
-    - ``reorder``: probability with which a packet is overtaken by the next ``distance`` that come to the cable's end.
-      When fewer come it goes ``hold`` seconds after it would have.
-    - ``priorities``: those whose packets have jitter and are overtaken; ``None``: all. PFC frames have no jitter of
-      their own and are never overtaken.
+    - ``delay``: seconds added to every packet, PFC frames included, as by a longer cable.
+    - ``jitter``: the most seconds added to a packet, uniformly distributed. Order is kept: the packets behind it
+      wait, so that a burst follows a gap.
+    - ``reorder``: probability that the next ``distance`` packets at the cable's end overtake a packet. If fewer
+      packets arrive, the packet leaves ``hold`` seconds late.
+    - ``priorities``: priorities with jitter and reordering; ``None``: all. PFC frames have no jitter of their own and
+      are never overtaken.
     """
 
     delay: float = 0.0
@@ -48,24 +48,24 @@ class Disturbance:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        """InvalidInput names every field that is wrong."""
+        """Raise InvalidInput with every field that is wrong."""
         problems = list(_problems(self))
         if problems:
             raise InvalidInput(_NAME, problems)
 
     @property
     def does_nothing(self) -> bool:
-        """Whether no packet could tell the cable from one that is as it is said to be."""
+        """Whether the cable disturbs no packet."""
         return not (self.delay or self.jitter or self.reorder)
 
 
 def dump(disturbance: Disturbance) -> str:
-    """The disturbance as JSON, for ``restore``; what is as it is by default is left out."""
+    """Return the disturbance as JSON for ``restore``, without fields at their defaults."""
     return non_default_json.dump(disturbance)
 
 
 def restore(text: str) -> Disturbance:
-    """The disturbance that ``dump`` made a text of; InvalidInput when it is damaged."""
+    """Return the disturbance from the JSON of ``dump``; raise InvalidInput if the text is damaged."""
     try:
         kept: dict[str, Any] = json.loads(text)
         if kept.get("priorities") is not None:

@@ -1,4 +1,4 @@
-"""Maximum flow (Dinic's algorithm), for what a fabric can carry from one half of its hosts to the other."""
+"""Maximum flow (Dinic's algorithm), for the bisection bandwidth of a fabric."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ class FlowNetwork(Generic[Place]):
         self._room: dict[Place, dict[Place, int]] = {}
 
     def add(self, start: Place, end: Place, capacity: int) -> None:
-        """Let ``capacity`` more flow from ``start`` to ``end``."""
+        """Add ``capacity`` from ``start`` to ``end``."""
         room = self._room.setdefault(start, {})
         room[end] = room.get(end, 0) + capacity
         self._room.setdefault(end, {}).setdefault(start, 0)
 
     def consume_maximum(self, source: Place, sink: Place) -> int:
-        """The largest flow from ``source`` to ``sink``, which equals the smallest cut; the capacities are used up."""
+        """Return the largest flow from ``source`` to ``sink``, equal to the smallest cut.
+
+        It uses up the capacities.
+        """
         total = 0
         while sink in (depth := self._depths(source)):
             pending = {place: list(room) for place, room in self._room.items()}
@@ -43,7 +46,7 @@ class FlowNetwork(Generic[Place]):
         return depth
 
     def _push(self, source: Place, sink: Place, depth: dict[Place, int], pending: dict[Place, list[Place]]) -> int:
-        """Send as much as fits along one shortest path; neighbours that lead nowhere leave ``pending`` for good."""
+        """Push as much as fits along one shortest path; dead ends are removed from ``pending``."""
         path = [source]
         while path[-1] != sink:
             here = path[-1]

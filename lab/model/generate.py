@@ -1,7 +1,7 @@
-"""Regular fabrics from a few counts, and the numbering of interfaces. Pure: spec in, nodes and cables out.
+"""Generate regular fabrics from a few counts, and number interfaces. Pure: a spec in, nodes and cables out.
 
-Names count flat through the whole fabric (spine1.., leaf1.., h1..), so every node is found by its number. Uplinks
-come before links to hosts: in a leaf-spine fabric swp1 of every leaf goes to spine1, swpN of every spine to leafN.
+Names are numbered through the whole fabric (spine1.., leaf1.., h1..). Uplinks come before links to hosts. So in a
+leaf-spine fabric swp1 of every leaf connects to spine1, and swpN of every spine to leafN.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cable:
-    """A link whose ends may not have their interfaces yet: ``leaf1`` or ``leaf1:swp3``."""
+    """A link whose ends may still lack an interface: ``leaf1`` or ``leaf1:swp3``."""
 
     ends: tuple[str, str]
     rate: int
@@ -31,7 +31,7 @@ class Cable:
 
 @dataclass(frozen=True, slots=True)
 class _Pod:
-    """One block of leaves, fully meshed with its spines. Numbers count from 1 and include both ends."""
+    """One block of leaves, fully meshed with its spines. Numbers count from 1."""
 
     number: int
     spines: range
@@ -39,12 +39,12 @@ class _Pod:
 
 
 def node_of(end: str) -> str:
-    """The node of ``leaf1`` or ``leaf1:swp3``."""
+    """Return the node of ``leaf1`` or ``leaf1:swp3``."""
     return end.partition(":")[0]
 
 
 def census(spec: LeafSpineSpec | ClosSpec | RailOptimisedSpec) -> tuple[int, int]:
-    """How many nodes and links ``spec`` asks for, without making them."""
+    """Return the number of nodes and links of ``spec`` without generating them."""
     if isinstance(spec, LeafSpineSpec):
         hosts = spec.leaves * spec.hosts_per_leaf
         fabric = spec.leaves * spec.spines * spec.uplinks_per_pair
@@ -61,7 +61,7 @@ def census(spec: LeafSpineSpec | ClosSpec | RailOptimisedSpec) -> tuple[int, int
 def generate(
     spec: LeafSpineSpec | ClosSpec | RailOptimisedSpec, defaults: DefaultsSpec
 ) -> tuple[list[Node], list[Cable]]:
-    """Nodes from the top tier down, and cables from the top tier down, of the fabric that ``spec`` describes."""
+    """Return the nodes and cables of the fabric that ``spec`` describes, both from the top tier down."""
     if isinstance(spec, LeafSpineSpec):
         return _leaf_spine(spec, defaults)
     if isinstance(spec, ClosSpec):
@@ -152,7 +152,7 @@ def _rail_optimised(spec: RailOptimisedSpec, defaults: DefaultsSpec) -> tuple[li
 
 
 def number_interfaces(cables: Sequence[Cable], roles: Mapping[str, Role]) -> tuple[Link, ...]:
-    """Give every end an interface: the one it names, or the lowest of its node that nobody names."""
+    """Return the links, with an interface for every end: the one it names, or the lowest unused one of its node."""
     taken: dict[str, set[str]] = {name: set() for name in roles}
     for cable in cables:
         for end in cable.ends:
@@ -175,12 +175,12 @@ def _free_interfaces(role: Role, taken: set[str]) -> Iterator[str]:
 
 
 def interface_prefix(role: Role) -> str:
-    """``swp`` on switches, ``eth`` on hosts."""
+    """Return the prefix of interface names: ``swp`` on switches, ``eth`` on hosts."""
     return "swp" if role.is_switch else "eth"
 
 
 class LinkIndex:
-    """Finds links by what people call them: ``leaf2--spine1``, or ``leaf2:swp1--spine1:swp2``, either end first."""
+    """Find links by name: ``leaf2--spine1``, or ``leaf2:swp1--spine1:swp2``, either end first."""
 
     def __init__(self, links: Sequence[Link]) -> None:
         self._links = links
@@ -189,7 +189,7 @@ class LinkIndex:
             self._between.setdefault(frozenset((link.a.node, link.b.node)), []).append(place)
 
     def called(self, name: str) -> list[int]:
-        """The places in the list of every link that ``name`` means; none when there is no such link."""
+        """Return the list index of every link that matches ``name``."""
         ends = name.split("--")
         candidates = self._between.get(frozenset(map(node_of, ends)), [])
         return [place for place in candidates if all(self._has(place, end) for end in ends)]

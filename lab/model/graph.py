@@ -1,6 +1,6 @@
-"""Who reaches whom when traffic only goes up, turns once and comes down, as eBGP in a Clos fabric has it.
+"""Reachability of leaves when paths go up, turn once and come down, as with eBGP in a Clos fabric.
 
-Sets of nodes are Python integers, one bit a node, so that a fabric of 2,000 nodes takes milliseconds.
+Sets of leaves are Python integers with one bit a leaf, so that a fabric of 2,000 nodes takes milliseconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TierGraph:
-    """The neighbours above and below every node, and what lies below it."""
+    """The neighbours above and below every node, and the leaves below it."""
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
@@ -31,12 +31,12 @@ class TierGraph:
 
     @cached_property
     def leaf_bits(self) -> Mapping[str, int]:
-        """The bit that stands for each leaf."""
+        """The bit of each leaf."""
         return {leaf.name: 1 << number for number, leaf in enumerate(self.topology.having(Role.LEAF))}
 
     @cached_property
     def leaves_below(self) -> Mapping[str, int]:
-        """For every switch the leaves that are below it; a leaf is below itself."""
+        """The leaves below every switch; a leaf is below itself."""
         found = dict(self.leaf_bits)
         for role in (Role.SPINE, Role.SUPERSPINE):
             for node in self.topology.having(role):
@@ -44,10 +44,10 @@ class TierGraph:
         return found
 
     def reached_by(self, leaf: str) -> int:
-        """The leaves that ``leaf`` has a BGP path to.
+        """Return the leaves that ``leaf`` has a BGP path to.
 
-        Through a super-spine a path enters another pod: its spines share one AS number with each other, and a spine
-        refuses a path that has its own number in it (RFC 4271 section 9.1.2).
+        A path through a super-spine leads into another pod only. The spines of a pod share one AS number, and a spine
+        rejects a path with its own AS number (RFC 4271 section 9.1.2).
         """
         reached = self.leaf_bits[leaf]
         for spine in self.above[leaf]:
@@ -55,7 +55,7 @@ class TierGraph:
         return reached
 
     def told(self, teller: str, hearer: str) -> int:
-        """The leaves that the upper or lower neighbour ``teller`` gives ``hearer`` a BGP path to."""
+        """Return the leaves that the neighbour ``teller`` advertises to ``hearer``."""
         if teller in self.below[hearer]:
             return self.leaves_below[teller]
         if hearer in self._pod_of:

@@ -1,4 +1,4 @@
-"""How a host finds its way out: a default route for each NIC, and each NIC's own where there are several."""
+"""The routes of a host: a default route for each NIC and, on multihomed hosts, a routing table for each NIC."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _FIRST_TABLE: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class HostRoute:
-    """A NIC's way out: the default route by its gateway, of this metric.
+    """The default route of one NIC, with its gateway and metric.
 
-    What is sent from ``source`` looks into ``table`` first, which has the same route, where ``table`` is not 0.
+    If ``table`` is not 0, packets from ``source`` look up that table first; it holds the same route.
     """
 
     interface: str
@@ -28,7 +28,10 @@ class HostRoute:
 
 
 def host_routes(plan: NodePlan) -> Iterator[HostRoute]:
-    """The routes of a host, its first NIC's first; a switch has none, it learns its own; a bond's come with it."""
+    """Yield the routes of a host, its first NIC's first, without the members of bonds.
+
+    Switches get none: FRR installs their routes.
+    """
     several = len(plan.interfaces) > 1
     bonds = {nic.bond for nic in plan.interfaces.values()}
     for number, nic in enumerate(plan.interfaces.values(), start=_FIRST_TABLE):

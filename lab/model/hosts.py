@@ -1,4 +1,4 @@
-"""The names of a fabric's nodes and pairs of them, as users write them and as ``/etc/hosts`` has them (hosts(5))."""
+"""Names of a fabric's nodes and of pairs of nodes, as users write them and as in ``/etc/hosts`` (hosts(5))."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _LOCAL: Final = ("127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopbac
 
 
 def hosts_file(plan: Mapping[str, NodePlan]) -> str:
-    """A line for each address of each node; of several interfaces the first has the node's own name.
+    """Return a hosts file with a line for each address of each node.
 
-    A switch is called by its loopbacks, and its interfaces by ``leaf1-swp1``.
+    The first interface of a host has the name of the host, and also ``h1-eth1`` like the others. A switch's name
+    resolves to its loopbacks, and its interfaces are named like ``leaf1-swp1``.
     """
     lines = list(_LOCAL)
     for name, node in plan.items():
@@ -27,7 +28,7 @@ def hosts_file(plan: Mapping[str, NodePlan]) -> str:
 
 
 def addresses_of(plan: Mapping[str, NodePlan], name: str) -> list[IPv4Address | IPv6Address]:
-    """Every IP address of a node; UsageError when the fabric has no such node."""
+    """Return every IP address of a node; raise UsageError if the fabric has no such node."""
     if name not in plan:
         raise unknown_node(name, plan)
     node = plan[name]
@@ -36,7 +37,7 @@ def addresses_of(plan: Mapping[str, NodePlan], name: str) -> list[IPv4Address | 
 
 
 def address_of(plan: Mapping[str, NodePlan], name: str) -> IPv4Address | IPv6Address:
-    """The address of a host's interface, ``h1:eth2``, or the first one of ``h1``; UsageError when it has none."""
+    """Return the address of interface ``h1:eth2``, or the first one of ``h1``; raise UsageError if there is none."""
     host, _, interface = name.partition(":")
     if host not in plan:
         raise unknown_node(host, plan)
@@ -47,7 +48,7 @@ def address_of(plan: Mapping[str, NodePlan], name: str) -> IPv4Address | IPv6Add
 
 
 def parse_pair(text: str) -> tuple[str, str]:
-    """``h1:h5``, ``h1:eth2:h5:eth2`` or ``h1->h5`` as two names; UsageError when it is none of them."""
+    """Split ``h1:h5``, ``h1:eth2:h5:eth2`` or ``h1->h5`` into two names; raise UsageError for other forms."""
     parts = text.replace("->", ":").split(":")
     middle = {2: 1, 4: 2}.get(len(parts))
     if middle is None or not all(parts):
@@ -56,7 +57,7 @@ def parse_pair(text: str) -> tuple[str, str]:
 
 
 def unknown_node(name: str, known: Iterable[str]) -> UsageError:
-    """What is said of a name that no node has."""
+    """Return the error for a name that no node has."""
     return UsageError(f"no node {name!r} in the fabric", f"there is {', '.join(known)}")
 
 

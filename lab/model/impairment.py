@@ -1,6 +1,6 @@
-"""What befalls packets at one end of a link: which of them, what, and how often. By a seeded generator.
+"""Loss, corruption, duplication and rewriting of matching packets at one end of a link, from a seeded generator.
 
-The packets that match are numbered from 0. What befalls a packet depends on the seed and its number alone: the same
+Matching packets are numbered from 0. The treatment of a packet depends only on the seed and its number. So the same
 packets and the same seed give the same losses.
 """
 
@@ -20,38 +20,38 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _UNIT: Final = 2**32
-"""Probabilities are kept in parts of this."""
+"""Probabilities are stored in units of 1/2**32."""
 _NAME: Final = "<impairment>"
 
 
 class Traffic(StrEnum):
-    """What a packet is for; each is exactly one of these."""
+    """The kinds of packets; every packet is exactly one of them."""
 
     ROCE = "roce"
     """RoCEv2: UDP to port 4791."""
     OTHER = "other"
-    """Any other IP packet, but those of the next kind."""
+    """Other IP packets, except CONTROL."""
     CONTROL = "control"
-    """BGP, BFD, neighbour and multicast listener discovery, IGMP; ARP and all else that is no IP packet."""
+    """BGP, BFD, neighbour discovery, MLD, IGMP, ARP, and all other packets that are not IP."""
     PAUSES = "pauses"
     """MAC control: PFC frames and pauses of the whole link (IEEE 802.3 clause 31)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Impairment:
-    """Packets that match all of the first group are lost, corrupted, changed or duplicated as the second group says.
+    """An impairment: the first group of fields matches packets, the second one says what happens to them.
 
-    ``None`` matches everything. As it is made, it does nothing.
+    A packet must match all fields of the first group; ``None`` matches everything. The defaults impair nothing.
 
     - ``dscps``: of an IP packet, from 0 to 63; ``pcps``: of a tag, 0 to 7. ``opcodes``: of the BTH, 0 to 255.
     - ``min_size``: bytes of the whole IP packet. ``protocol``: of IP. ``port``: destination port of TCP or UDP.
     - ``ip_id``: the lowest octet of an IPv4 packet's identification; 0xff in Guo et al., SIGCOMM 2016, section 4.1.
-    - ``loss``, ``corrupt_frame``, ``corrupt_payload``, ``duplicate``: probabilities. A corrupted frame vanishes, as
-      one with a wrong FCS does in a MAC. A corrupted payload, of RoCEv2 only, has one bit flipped behind the BTH and
-      a UDP checksum that is right or 0, so that the ICRC alone tells (IBA vol. 1, A17.3.3). Only what comes in can be
+    - ``loss``, ``corrupt_frame``, ``corrupt_payload``, ``duplicate``: probabilities. A corrupted frame is dropped, as
+      a MAC drops frames with a wrong FCS. A corrupted payload (RoCEv2 only) has one flipped bit behind the BTH. Its
+      UDP checksum is right or 0, so that only the ICRC detects it (IBA vol. 1, A17.3.3). Only ingress packets can be
       duplicated.
-    - ``lose_every``: of so many packets the last is lost; 0: none.
-    - ``dscp``: what an IP packet's becomes. ``clear_ecn``: its ECN field becomes Not-ECT (RFC 3168).
+    - ``lose_every``: every n-th packet is lost; 0: none.
+    - ``dscp``: the new DSCP of IP packets. ``clear_ecn``: set the ECN field to Not-ECT (RFC 3168).
     """
 
     traffic: frozenset[Traffic] = frozenset({Traffic.ROCE, Traffic.OTHER})
@@ -73,30 +73,30 @@ class Impairment:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        """InvalidInput names every field that is wrong."""
+        """Raise InvalidInput with every field that is wrong."""
         problems = list(_problems(self))
         if problems:
             raise InvalidInput(_NAME, problems)
 
     @property
     def does_nothing(self) -> bool:
-        """Whether no packet could tell it from a link without it."""
+        """Whether the impairment changes no packet."""
         chances = (self.loss, self.corrupt_frame, self.corrupt_payload, self.duplicate)
         return not (any(map(parts, chances)) or self.lose_every or self.dscp is not None or self.clear_ecn)
 
 
 def parts(probability: float) -> int:
-    """A probability as the kernel's program compares it: in 1/2^32, to the nearest."""
+    """Return a probability in units of 1/2**32, rounded to the nearest, as the eBPF program compares it."""
     return round(probability * _UNIT)
 
 
 def dump(impairment: Impairment) -> str:
-    """The impairment as JSON, for ``restore``; what is as it is by default is left out."""
+    """Return the impairment as JSON for ``restore``, without fields at their defaults."""
     return non_default_json.dump(impairment)
 
 
 def restore(text: str) -> Impairment:
-    """The impairment that ``dump`` made a text of; InvalidInput when it is damaged."""
+    """Return the impairment from the JSON of ``dump``; raise InvalidInput if the text is damaged."""
     try:
         kept: dict[str, Any] = json.loads(text)
         for name in _SETS & kept.keys():

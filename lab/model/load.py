@@ -1,8 +1,15 @@
-"""From text to ``Topology``: every default filled in, every rule checked, all problems reported at once.
+"""Load a topology file into a ``Topology``: fill in defaults, check all rules, report all problems at once.
 
-The stages are YAML, form (``validate``), meaning (``rules.check_spec``), building, the fabric as a whole
-(``rules.check_topology``), and the sums of its buffers (``qos.rules.check_numbers``). All report together,
-except what depends on a section that is wrong: that would be a consequence.
+The stages are:
+
+- the YAML syntax
+- the form (``validate``)
+- the meaning (``rules.check_spec``)
+- the construction of the topology
+- the fabric as a whole (``rules.check_topology``)
+- the sums of its buffers (``qos_rules.check_numbers``)
+
+All stages report together. Findings that depend on a section that is wrong are left out, as consequences.
 """
 
 from __future__ import annotations
@@ -33,31 +40,31 @@ if TYPE_CHECKING:
 
 Rules: TypeAlias = "Callable[[Topology], Iterable[SpecFinding]]"
 MAX_PROBLEMS: Final = 50
-"""Problems that one report lists."""
+"""The most problems in one report."""
 _STRUCTURE: Final = {"", "generate", "nodes", "links"}
-"""Sections without which nobody knows which nodes and links there are."""
+"""Sections that define the nodes and links; without them the fabric cannot be built."""
 _NETWORK: Final = 3
-"""Parts of the path of a network, which is wrong as a whole when its packets do not fit the links."""
+"""The length of a network's path. A finding about a whole network means that its packets do not fit the links."""
 _SUMS: Final = {*_STRUCTURE, "defaults", "overrides", "qos"}
-"""Those that a buffer's numbers come from."""
+"""Sections that the sums of buffers depend on."""
 
 
 def no_more(_: Topology) -> Iterable[SpecFinding]:
-    """Nothing besides what ``load_topology`` itself finds."""
+    """Default for ``also``: no further rules."""
     return ()
 
 
 def read_topology(path: Path, reaction: float = HOST_REACTION, also: Rules = no_more) -> Topology:
-    """Load the file at ``path``; UsageError when it cannot be read, InvalidInput when it breaks rules.
+    """Load the file at ``path``; raise UsageError if it cannot be read, and InvalidInput if it breaks rules.
 
-    What its ports keep as headroom depends on the ``reaction``, seconds, of where the fabric is to run. ``also`` are
-    rules of others about it: ``lab.faults.declared`` knows what faults may be.
+    ``reaction`` is the time in seconds that the target machine takes to react; the headroom of ports depends on it.
+    ``also`` adds rules of other packages: ``lab.faults.declared`` checks the faults.
     """
     return load_topology(read_text(path), str(path), reaction, also)
 
 
 def read_text(path: Path) -> str:
-    """The text of a file somebody named; UsageError says why it cannot be read."""
+    """Return the text of a file; raise UsageError with the reason if it cannot be read."""
     try:
         with path.open("rb") as file:
             raw = file.read(4 * MAX_TEXT + 1)
@@ -78,7 +85,7 @@ def read_text(path: Path) -> str:
 def load_topology(
     text: str, source: str = "<text>", reaction: float = HOST_REACTION, also: Rules = no_more
 ) -> Topology:
-    """Build the fabric that ``text`` describes; InvalidInput carries every problem, with its line in ``source``."""
+    """Build the fabric that ``text`` describes; raise InvalidInput with every problem and its line in ``source``."""
     document = read_yaml(text, source)
     draft, findings = validate(document.data)
     if draft is None:
@@ -104,25 +111,25 @@ def load_topology(
 
 
 def _none_cut_out(document: Document, topology: Topology) -> bool:
-    """Whether faults have the numbers that they have in the file: one without kind or place is left out."""
+    """Return whether faults keep the numbers they have in the file. Faults without kind or place are left out."""
     written = document.data.get("faults") if isinstance(document.data, dict) else None
     return not isinstance(written, list) or len(written) == len(topology.faults)
 
 
 def _wrong(document: Document, findings: Iterable[SpecFinding]) -> set[str]:
-    """The places of the file that are wrong, and the sections that they are in; "" is the file itself."""
+    """Return the places of the file that are wrong, and their sections; "" is the file itself."""
     places = {problem.path for problem in document.problems} | {format_path(found.path) for found in findings}
     return places | {re.split(r"[.\[]", place, maxsplit=1)[0] for place in places}
 
 
 def _news(document: Document, known: list[SpecFinding], found: Iterable[SpecFinding]) -> list[SpecFinding]:
-    """What is no consequence: findings whose place, and what their place depends on, is not wrong yet."""
+    """Return the findings that are no consequence: neither their place nor its dependencies are already wrong."""
     wrong = _wrong(document, known)
     return [finding for finding in islice(found, MAX_PROBLEMS) if not wrong & _needed_by(finding)]
 
 
 def _needed_by(finding: SpecFinding) -> set[str]:
-    """The places that must be right for a finding about the whole to be more than a consequence."""
+    """Return the places that must be right for this finding to be more than a consequence."""
     place = format_path(finding.path)
     if finding.path[:1] == ("overlay",):
         return {place, "defaults", "overrides"} if len(finding.path) == _NETWORK else {place}
@@ -130,7 +137,7 @@ def _needed_by(finding: SpecFinding) -> set[str]:
 
 
 def renamed(topology: Topology, name: str) -> Topology:
-    """``topology`` under another name; InvalidInput when that cannot be the name of a fabric."""
+    """Return ``topology`` under another name; raise InvalidInput if that is not a valid fabric name."""
     try:
         return replace(topology, name=check_fabric_name(name))
     except ValueError as error:
@@ -173,7 +180,7 @@ def _build(spec: TopologySpec) -> Topology:
 
 
 def _written(spec: TopologySpec) -> tuple[list[Node], list[Cable]]:
-    """Nodes from the top tier down, each tier in the order of the text; cables in the order of the text."""
+    """Return nodes from the top tier down, each tier in the order of the text, and cables in that order."""
     nodes = [
         Node(
             name=name,

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 def on_shortest_paths(topology: Topology, start: str, goal: str) -> tuple[Endpoint, ...]:
-    """The links on all shortest paths between two nodes, each by its end towards ``start``, nearest first.
+    """Return the links on all shortest paths between two nodes, each by its end nearer to ``start``, nearest first.
 
-    Hosts do not forward, so no path leads through a third one. Empty when there is no path.
+    Hosts do not forward, so no path leads through a third host. The result is empty if there is no path.
     """
     passable = {node.name for node in topology.switches} | {start, goal}
     here, there = _distances(topology, start, passable), _distances(topology, goal, passable)
@@ -26,7 +26,7 @@ def on_shortest_paths(topology: Topology, start: str, goal: str) -> tuple[Endpoi
 
 
 def _distances(topology: Topology, start: str, passable: set[str]) -> dict[str, int]:
-    """Links from ``start`` to each node that can be reached over ``passable`` ones."""
+    """Return the number of links from ``start`` to each node that is reachable over ``passable`` nodes."""
     distance = {start: 0}
     waiting = deque([start])
     while waiting:

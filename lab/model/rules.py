@@ -1,7 +1,7 @@
-"""What makes a well-formed file a fabric: one function per rule, each yielding its findings.
+"""Rules that a topology file must obey: one function for each rule, which yields its findings.
 
-``check_spec`` judges what is written, and works on whatever part of a file is well-formed. ``check_topology`` judges
-the fabric as a whole, once its parts are right.
+``check_spec`` checks the text, and works on the well-formed part of a file. ``check_topology`` checks the fabric as a
+whole, once its parts are right.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NEIGHBOURS: Final = {
 
 
 def check_spec(draft: Draft) -> Iterator[SpecFinding]:
-    """Every rule that can be checked on what is written."""
+    """Yield the findings of every rule that needs only the text."""
     yield from _one_way_to_say_it(draft)
     yield from _bounded(draft.spec)
     yield from _only_hosts_have_rdma(draft.spec)
@@ -45,7 +45,7 @@ def check_spec(draft: Draft) -> Iterator[SpecFinding]:
 
 
 def check_node_names(draft: Draft) -> Iterator[SpecFinding]:
-    """Nodes that ``qos`` names and that are not written, where the fabric cannot be built to ask it."""
+    """Yield the nodes that ``qos`` names but ``nodes`` lacks, for files whose fabric cannot be built."""
     if draft.spec.qos is None or not draft.node_names:
         return
     for kind, places in (("nodes", draft.spec.qos.nodes), ("interfaces", draft.spec.qos.interfaces)):
@@ -57,7 +57,7 @@ def check_node_names(draft: Draft) -> Iterator[SpecFinding]:
 
 
 def check_topology(topology: Topology, spec: TopologySpec) -> Iterator[SpecFinding]:
-    """Every rule about the fabric as a whole."""
+    """Yield the findings of every rule about the fabric as a whole."""
     yield from _overrides_name_links(topology, spec)
     yield from _has_switches(topology)
     yield from _all_connected(topology)

@@ -1,4 +1,4 @@
-"""The numbers of a link that is only shaped: what it queues at its rate, and while it is delayed."""
+"""Queue and burst limits of links without an emulated port: a shaper, and a delay line."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _MINIMUM_FRAMES: Final = 64
 
 
 def shaper_limit(rate: int, mtu: int) -> int:
-    """Bytes that a shaped port queues before it drops: 5 ms of its rate, and never fewer than 64 frames."""
+    """Return the bytes that a shaped port queues before it drops: 5 ms of its rate, and at least 64 frames."""
     return max(rate // 8 // 200, _MINIMUM_FRAMES * (mtu + WIRE_OVERHEAD))
 
 
 def shaper_burst(rate: int, mtu: int) -> float:
-    """Seconds of its rate that a port may send at once: 1 ms, and never less than two frames."""
+    """Return the burst of a shaped port in seconds of its rate: 1 ms, and at least two frames."""
     return max(_BURST, 2 * 8 * (mtu + WIRE_OVERHEAD) / rate)
 
 
 def delay_limit(delay: float, rate: int, mtu: int) -> int:
-    """Packets that may be under way on a link that takes ``delay`` seconds: all that fit, at 64 bytes each."""
+    """Return the packets in flight on a link with ``delay`` seconds: as many 64-byte packets as fit."""
     return round(delay * rate / 8 / 64 + shaper_limit(rate, mtu) / 64)

@@ -1,7 +1,7 @@
-"""A topology file as people write it: every key, its meaning, its default and its bounds.
+"""The models of a topology file: every key with its meaning, default and bounds.
 
-The JSON Schema that editors complete from is made of these models, so each field's description is also its manual.
-``load`` turns a spec into the resolved ``topology.Topology``. A new section of the file is a new field here.
+Editors complete from the JSON Schema of these models, so the description of each field is also its manual. ``load``
+turns a spec into a resolved ``topology.Topology``. A new section of the file is a new field here.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from lab.model.values.fields import (
 )
 
 MAX_POD: Final = 999
-"""Pods, which the AS numbers of spines have room for."""
+"""The highest pod number; the AS numbers of spines leave room for so many."""
 MAX_NODES: Final = 2000
-"""Nodes of one fabric: what one kernel can hold with a router in each."""
+"""The most nodes of one fabric: one kernel can hold as many, with a router in each."""
 MAX_LINKS: Final = 20_000
-"""Links of one fabric."""
+"""The most links of one fabric."""
 
 _POOLS: Final = Addressing()
 FrrLines: TypeAlias = Annotated[str, Field(max_length=20_000, pattern=r"^[\t\n\x20-\x7e]*$")]
@@ -43,16 +43,16 @@ _NAMED_ONLY: Final = Field(json_schema_extra={"additionalProperties": False})
 
 
 class _Section(BaseModel):
-    """A mapping of the file."""
+    """Base of all mappings in the file."""
 
     model_config = SECTION
 
 
 class DefaultsSpec(_Section):
-    """What a link has when it does not say otherwise."""
+    """Defaults of all links."""
 
     rate: Rate = 10**9
-    """Bandwidth each way, like 1Gbit. Everything is shaped to it: thresholds in bytes keep their meaning."""
+    """Bandwidth each way, like 1Gbit. Links are shaped to it, so that thresholds in bytes keep their meaning."""
     mtu: Mtu = 9000
     """Largest IP packet in bytes. RDMA with an MTU of 4096 needs 4200 or more."""
     delay: Delay = 0.0
@@ -60,7 +60,7 @@ class DefaultsSpec(_Section):
 
 
 class LinkSettings(_Section):
-    """What may differ from the defaults on one link."""
+    """Settings of one link that may differ from the defaults."""
 
     rate: Rate | None = None
     """Bandwidth each way, like 100Mbit; otherwise the default."""
@@ -87,41 +87,42 @@ class NodeSpec(_Section):
     role: Annotated[Role, Field(strict=False)]
     """Its tier: superspine, spine, leaf or host."""
     pod: Annotated[int, Field(ge=1, le=MAX_POD)] | None = None
-    """The pod it is in. Spines of one pod share an AS number, so it is needed where there are super-spines."""
+    """The pod of the node. Needed with super-spines, because the spines of one pod share an AS number."""
     rdma: bool | None = None
-    """Hosts only: whether every NIC gets an RDMA device (rxe); true unless said otherwise."""
+    """Hosts only: whether every NIC gets an RDMA device (rxe); by default true."""
 
 
 class BfdSpec(_Section):
     """Fast detection of a dead link (RFC 5880), on every link between switches."""
 
     enabled: bool = True
-    """Whether BFD runs at all."""
+    """Whether BFD runs."""
     interval: Interval = 1.0
     """Time between two packets, each way. Detection takes interval x multiplier."""
     multiplier: Annotated[int, Field(ge=2, le=255)] = 3
-    """Packets missed until the session is down."""
+    """Packets missed before the session goes down."""
 
 
 class RoutingSpec(_Section):
-    """The underlay: its protocol, and how it spreads flows."""
+    """The underlay: its protocol and its ECMP."""
 
     underlay: Annotated[Underlay, Field(strict=False)] | None = None
-    """What brings packets from leaf to leaf, on unnumbered links. ebgp: a session on each link, an AS for each leaf;
-    the default. ospf: one area, OSPFv2 and OSPFv3. isis: level 2, for IPv4 and IPv6. With an overlay, ospf and isis
-    take design: ibgp."""
+    """Routing protocol between switches, on unnumbered links. ebgp (default): a session on each link, an AS for each
+    leaf. ospf: one area, OSPFv2 and OSPFv3. isis: level 2, for IPv4 and IPv6. With an overlay, ospf and isis need
+    design: ibgp.
+    """
     hash_policy: Annotated[HashPolicy, Field(strict=False)] = HashPolicy.L4
-    """What ECMP hashes: l3 is addresses only (all QPs of two hosts share a path), l4 adds the UDP ports."""
+    """Fields that ECMP hashes. l3: addresses only (all QPs of two hosts share a path). l4: also the UDP ports."""
     hash_seed: Annotated[SeedPolicy, Field(strict=False)] = SeedPolicy.PER_SWITCH
-    """per-switch, or shared: every switch hashes alike, and a fabric of three tiers polarises."""
+    """per-switch, or shared: every switch hashes alike, which polarises a fabric of three tiers."""
     host_family: Annotated[HostFamily, Field(strict=False)] = HostFamily.IPV4
-    """How links to hosts are numbered: ipv4 (a /31 each) or ipv6 (a /64 each)."""
+    """Addresses of links to hosts: ipv4 (a /31 each) or ipv6 (a /64 each)."""
     bfd: BfdSpec = BfdSpec()
-    """Liveness of the sessions."""
+    """BFD on links between switches."""
 
 
 class AddressingSpec(_Section):
-    """The pools that addresses come from. They must be disjoint and big enough; the defaults always are."""
+    """The address pools. They must be disjoint and large enough; the defaults always are."""
 
     leaf_loopbacks: Pool4 = _POOLS.leaf_loopbacks
     """Loopback of leaf n is the n-th address."""
@@ -140,26 +141,26 @@ class AddressingSpec(_Section):
 
 
 class FaultSpec(_Section):
-    """Something that is broken when `up` has built the fabric: what `rocelab fault inject` would be told."""
+    """A fault that `up` injects, like `rocelab fault inject`."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"kind": "link-down", "place": "leaf1--spine1"}]})
 
     kind: Annotated[str, Field(max_length=64)]
-    """What: one of `rocelab fault ls --kinds`."""
+    """The fault kind, from `rocelab fault ls --kinds`."""
     place: Annotated[str, Field(max_length=1000)]
-    """Where, as `rocelab fault show KIND` says: leaf1:swp1, leaf1--spine1, h1, leaf1, ..."""
+    """The place, as `rocelab fault show KIND` describes it: leaf1:swp1, leaf1--spine1, h1, leaf1, ..."""
     parameters: dict[str, Scalar] = {}
-    """How: those that `rocelab fault show KIND` lists."""
+    """Parameters of the fault, from `rocelab fault show KIND`."""
     after: Moment = 0.0
-    """When it comes, from the moment at which the fabric has converged."""
+    """Time between convergence and the fault."""
     lasting: Annotated[Span | None, Field(alias="for")] = None
-    """How long it stays; otherwise until it is healed."""
+    """Duration of the fault; by default until it is healed."""
     every: Span | None = None
-    """How often it comes again; needs `for`."""
+    """Period of a fault that recurs; needs `for`."""
     times: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """How many times in all; otherwise again and again."""
+    """Number of occurrences; by default unlimited."""
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
-    """With `every`: it comes at random times of that mean, the same for the same seed."""
+    """With `every`: occurrences are at random times with that mean, reproducible with the same seed."""
 
 
 class _Generated(_Section):
@@ -168,13 +169,15 @@ class _Generated(_Section):
     fabric_rate: Rate | None = None
     """Rate of links between switches; otherwise the default."""
     fabric_mtu: Mtu | None = None
-    """MTU of links between switches; otherwise the default. An overlay needs 50 more than its hosts have."""
+    """MTU of links between switches; otherwise the default. An overlay needs 50 bytes more than the MTU of its
+    hosts.
+    """
     rdma: bool = True
     """Whether every host NIC gets an RDMA device (rxe)."""
 
 
 class LeafSpineSpec(_Generated):
-    """Two tiers: every leaf to every spine."""
+    """Two tiers: every leaf is linked to every spine."""
 
     shape: Literal["leaf-spine"]
     spines: Annotated[int, Field(ge=1, le=64)]
@@ -228,7 +231,7 @@ SHAPES: Final[dict[str, type[_Generated]]] = {
     "clos": ClosSpec,
     "rail-optimised": RailOptimisedSpec,
 }
-"""What can be generated, by the name of its shape."""
+"""The models of generated fabrics by shape."""
 
 Generate: TypeAlias = Annotated[LeafSpineSpec | ClosSpec | RailOptimisedSpec, Field(discriminator="shape")]
 
@@ -237,23 +240,23 @@ class TopologySpec(_Section):
     """A rocelab fabric: either `generate`, or `nodes` and `links`."""
 
     name: FabricName
-    """What the fabric is called; namespaces are named rl-<fabric>.<node>."""
+    """Name of the fabric; its namespaces are named rl-<fabric>.<node>."""
     description: Annotated[str, Field(max_length=2000)] = ""
     """One or two sentences for the reader."""
     defaults: DefaultsSpec = DefaultsSpec()
-    """What a link has when it does not say otherwise."""
+    """Settings of links that do not set their own."""
     routing: RoutingSpec = RoutingSpec()
     """The underlay."""
     addressing: AddressingSpec = AddressingSpec()
-    """The pools that addresses come from."""
+    """The address pools."""
     qos: Qos = None
-    """A preset's name like lab, or profiles and where they hold. Without it links are shaped, and lossy."""
+    """A preset like lab, or profiles with their places. Without it links are shaped, and lossy."""
     overlay: OverlaySpec | None = None
-    """Tenants and their networks, by BGP EVPN and VXLAN. Without it hosts are in the underlay."""
+    """Tenants and their networks, with BGP EVPN and VXLAN. Without it hosts are in the underlay."""
     frr: Annotated[dict[NodeName, FrrLines], _NAMED_ONLY] = {}
-    """Lines for FRR by switch, behind rocelab's own: what `vtysh` takes after `configure terminal`."""
+    """Additional FRR configuration by switch, as typed in `vtysh` after `configure terminal`."""
     faults: Annotated[list[FaultSpec], Field(max_length=1000)] = []
-    """What is broken from the start, or by the clock; `rocelab fault heal` mends it."""
+    """Faults that are active from the start or scheduled; `rocelab fault heal` heals them."""
     generate: Generate | None = None
     """A regular fabric from a few counts."""
     overrides: Annotated[dict[LinkName, LinkSettings], _NAMED_ONLY] = {}
@@ -265,5 +268,5 @@ class TopologySpec(_Section):
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of a topology file, for editors."""
+    """Return the JSON Schema (2020-12) of a topology file, for editors."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **TopologySpec.model_json_schema()}
