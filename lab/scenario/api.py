@@ -1,7 +1,7 @@
-"""All that a scenario is made of.
+"""The API of scenarios: all that a scenario module imports.
 
-A scenario is a module of one shape: a docstring whose first line is its title, with the story, a figure and the
-numbers; ``Params``; ``run(stage, p)``, which only drives; checks, which only read; and ``SCENARIO`` at the end::
+A scenario is a module with these parts, in this order: a docstring (title, story, figure and numbers); ``Params``;
+``run(stage, p)``, which only drives the fabric; checks, which only read the recording; and ``SCENARIO``::
 
     class Params(Parameters):
         hold: Annotated[float, time_of(1, 60)] = 3.0
@@ -18,7 +18,7 @@ numbers; ``Params``; ``run(stage, p)``, which only drives; checks, which only re
 
     SCENARIO = Scenario("incast", "incast.yaml", Params, run, (nothing_is_lost,))
 
-With an ``answer`` it can be hidden: ``run`` says ``stage.linger()`` where the fault is there and can be looked for.
+With an ``answer`` it can be a challenge. Then ``run`` calls ``stage.linger()`` where the fault is active.
 """
 
 from __future__ import annotations
@@ -60,37 +60,37 @@ __all__ = [
 
 P = TypeVar("P", bound=Parameters)
 Check: TypeAlias = "Callable[[Recording, Any], Verdict]"
-"""Reads a recording and the parameters that it was made with."""
+"""A check: takes a recording and the parameters of its run."""
 
 
 @dataclass(frozen=True)
 class Scenario(Generic[P]):
-    """A story: its name, the file of its topology, its parameters, how it is driven and what is true of it."""
+    """A scenario: its name, topology file, parameters, the function that drives it, and its checks."""
 
     name: str
     topology: str
-    """A file beside the scenarios' folder in ``topologies/``, or beside the scenario."""
+    """A file in ``topologies/`` beside the scenarios' folder, or in the scenario's own folder."""
     parameters: type[P]
     run: Callable[[Stage, P], None]
     checks: tuple[Check, ...]
     captures: tuple[str, ...] = ()
-    """Links whose packets are recorded too, as ``rocelab capture`` names them: their headers."""
+    """Links whose packet headers are recorded, named as for ``rocelab capture``."""
     answer: StoryAnswer | None = None
-    """The cause, places and hints; a scenario without an answer can be run, but makes no challenge."""
+    """The cause, places and hints. A scenario without an answer can be run, but not used for challenges."""
     at: str = ""
-    """The place where it runs instead of the first one of ``answer.where``; "" where it is not moved."""
+    """The place where it runs, if moved from the first one of ``answer.where``; otherwise ""."""
 
     @property
     def text(self) -> str:
-        """The docstring of its module."""
+        """The docstring of the scenario's module."""
         return inspect.cleandoc(sys.modules[self.run.__module__].__doc__ or "")
 
     @property
     def title(self) -> str:
-        """Its first line."""
+        """The first line of the docstring, without the full stop."""
         return self.text.partition("\n")[0].rstrip(".")
 
 
 def named(check: Check) -> str:
-    """What a check is called: its function's name with hyphens."""
+    """Return the name of a check: its function's name with hyphens."""
     return check.__name__.replace("_", "-")

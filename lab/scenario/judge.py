@@ -1,4 +1,4 @@
-"""Judging a recording by the checks of its scenario: pure, without root, now or any time later."""
+"""Judging a recording by the checks of its scenario: pure, without root, at any time."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A recording's verdicts by the names of the checks, and what is said of it altogether."""
+    """The verdicts on a recording, by the names of the checks, and their overall outcome."""
 
     scenario: str
     verdicts: Mapping[str, Verdict]
 
     @property
     def outcome(self) -> VerdictOutcome:
-        """The worst of them."""
+        """The worst outcome of all verdicts."""
         return worst([verdict.outcome for verdict in self.verdicts.values()])
 
 
 def judge(path: Path, folder: Path = library.OWN) -> Judged:
-    """The verdicts on a recording that a scenario of ``folder`` has made; UsageError when none has, or not as it is.
+    """Return the verdicts on a recording that was made by a scenario of ``folder``.
 
-    A recording may be anybody's: it names a scenario, and never where to find modules to run.
+    Raises UsageError if no scenario made it, or another version of the scenario did. The recording is untrusted: it
+    names a scenario, but never the folder from which modules are loaded.
     """
     recording = Recording.open(path)
     asked = recording.parameters
@@ -52,12 +53,12 @@ def judge(path: Path, folder: Path = library.OWN) -> Judged:
 
 
 def verdicts(scenario: Scenario[Any], recording: Recording, parameters: Parameters) -> dict[str, Verdict]:
-    """What each check says; of a run that was cut short nothing is told that it could not show."""
+    """Return the verdict of each check. All are unknown if the run was cut short."""
     return {named(check): _asked(check, recording, parameters) for check in scenario.checks}
 
 
 def _asked(check: Check, recording: Recording, parameters: Parameters) -> Verdict:
-    """What a recording has not got is unknown: a phase that never came, a counter that was not kept."""
+    """Return a check's verdict; unknown if the recording lacks what it needs, for example a phase or a counter."""
     if recording.why:
         return unknown(f"the run did not end as it should: {recording.why}")
     try:

@@ -1,4 +1,4 @@
-"""Scenarios by name: modules in a folder, of the shape that ``api`` tells."""
+"""The library of scenarios: modules in a folder, in the form that ``api`` describes."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from lab.scenario.challenges.story_answer import StoryAnswer
 
 OWN: Final = shipped("scenarios")
-"""Those that come with rocelab."""
+"""The folder of rocelab's own scenarios."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _PARTS: Final = ("Story", "Numbers")
 _LONGEST: Final = 180
 
 
 def names(folder: Path = OWN) -> list[str]:
-    """All in a folder; UsageError where there is no folder."""
+    """Return the names of all scenarios in a folder. Raises UsageError if there is no such folder."""
     if not folder.is_dir():
         raise UsageError(f"no folder {folder}", "scenarios are Python files in one: --path DIR")
     return sorted(file.stem.replace("_", "-") for file in folder.glob("*.py") if not file.stem.startswith("_"))
 
 
 def find(name: str, folder: Path = OWN) -> Scenario[Any]:
-    """The scenario of this name; UsageError when there is none, InvalidInput when its module is not of the shape."""
+    """Return a scenario by name. Raises UsageError if there is none, InvalidInput if its module is malformed."""
     known = names(folder)
     if name not in known:
         raise UsageError(f"there is no scenario {name!r}", suggest(name, known, f"there is {', '.join(known)}"))
@@ -53,9 +53,9 @@ def find(name: str, folder: Path = OWN) -> Scenario[Any]:
 
 
 def find_at(name: str, at: str, topology: Topology, folder: Path = OWN) -> Scenario[Any]:
-    """The scenario of this name at another place of its topology, ``at``; as it is written where that is "".
+    """Return a scenario moved to the place ``at`` of its topology; unchanged if ``at`` is "".
 
-    UsageError as of ``find``, and where the scenario cannot run at that place.
+    Raises UsageError like ``find``, and if the scenario cannot run at that place.
     """
     scenario = find(name, folder)
     if not at:
@@ -69,17 +69,17 @@ def find_at(name: str, at: str, topology: Topology, folder: Path = OWN) -> Scena
 
 
 def places(scenario: Scenario[Any], topology: Topology) -> list[str]:
-    """The places where a scenario can run, first the one that it is written for; none where it has no answer."""
+    """Return the places where a scenario can run, its own first; empty if it has no answer."""
     return [] if scenario.answer is None else relocation.places(topology, scenario.answer.where[0])
 
 
 def file_of(name: str, folder: Path = OWN) -> Path:
-    """The module of a scenario."""
+    """Return the module file of a scenario."""
     return folder / f"{name.replace('-', '_')}.py"
 
 
 def topology_of(scenario: Scenario[Any], folder: Path = OWN) -> Path:
-    """The file of its topology: beside it, or in ``topologies/``; UsageError when it is in neither."""
+    """Return the topology file, from the scenario's folder or ``topologies/``. Raises UsageError without one."""
     for place in (folder, folder.parent / "topologies", OWN.parent / "topologies"):
         if (place / scenario.topology).is_file():
             return place / scenario.topology
@@ -89,7 +89,7 @@ def topology_of(scenario: Scenario[Any], folder: Path = OWN) -> Path:
 
 
 def lint(name: str, folder: Path = OWN) -> list[Problem]:
-    """What is wrong with the shape of a scenario; nothing is run."""
+    """Return the problems of a scenario's module, without running it."""
     try:
         scenario = find(name, folder)
     except InvalidInput as error:
@@ -107,7 +107,7 @@ def _problems(scenario: Scenario[Any], name: str, file: Path) -> Iterator[Proble
 
 
 def _untold(scenario: Scenario[Any]) -> Iterator[Problem]:
-    """What it does not say."""
+    """Yield a problem for each missing explanation, check or default."""
     for part in _PARTS:
         if f"\n{part}\n" not in scenario.text:
             yield Problem("docstring", f"has no {part}", f"write a line {part!r}, and below it what the reader needs")
@@ -126,7 +126,7 @@ def _untold(scenario: Scenario[Any]) -> Iterator[Problem]:
 
 
 def _unanswered(scenario: Scenario[Any], answer: StoryAnswer) -> Iterator[Problem]:
-    """What is wrong with its answer."""
+    """Yield the problems of a scenario's answer."""
     if answer.level not in LEVELS:
         yield Problem("SCENARIO.answer.level", f"is {answer.level}", f"choose one of {LEVELS}")
     if len(answer.hints) != len(RUNGS):
@@ -139,9 +139,10 @@ def _unanswered(scenario: Scenario[Any], answer: StoryAnswer) -> Iterator[Proble
 
 
 def _loaded(file: Path, moved: relocation.Relocation | None = None, at: str = "") -> ModuleType:
-    """The module in a file, under a unique name, perhaps at another place; InvalidInput for an error in it.
+    """Load a module under a unique name, moved to another place if requested. Raises InvalidInput for an error in it.
 
-    A module at another place has no file: ``inspect``, by which pydantic finds descriptions, takes one for each file.
+    A moved module has no ``__file__``: pydantic finds field descriptions by ``inspect``, which keeps one module per
+    file.
     """
     known = f"rocelab_scenario_{abs(hash((file.resolve(), at)))}_{file.stem}"
     module = ModuleType(known)

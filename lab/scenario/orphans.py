@@ -1,7 +1,8 @@
-"""Programs of whoever plays a scenario: ended when it was killed, for nobody else would end its transfers.
+"""Clean-up of programs of a killed scenario, which would otherwise keep running.
 
-``players/PID-STARTED`` in the fabric's folder is there while a process plays. All that it starts has a mark in its
-environment; what has to outlive it, as FRR's daemons, is started without (``lab.routing.daemons``).
+``players/PID-STARTED`` in the fabric's folder exists while a process runs a scenario. All programs that it starts
+have a mark in their environment. Programs that must outlive it, such as FRR's daemons, are started without the mark
+(``lab.routing.daemons``).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MARK: Final = "ROCELAB_PLAYER"
 
 @contextlib.contextmanager
 def marked(state: FabricState) -> Iterator[None]:
-    """Have it known of everything that this process starts meanwhile that it did."""
+    """Mark every program that this process starts within the block."""
     holder = Holder.current()
     name = f"{holder.pid}-{holder.started}"
     state.players.mkdir(mode=0o700, exist_ok=True)
@@ -38,7 +39,7 @@ def marked(state: FabricState) -> Iterator[None]:
 
 
 def mend(state: FabricState) -> bool:
-    """End what players have started that were killed; whether there was one. Their faults are healed before."""
+    """End the programs of killed scenario processes, and return whether there were any. Heal their faults before."""
     left = [entry for entry in state.players.glob("*") if not _holder(entry.name).lives]
     for entry in left:
         end(f"{MARK}={state.owner}-{entry.name}")
@@ -47,7 +48,7 @@ def mend(state: FabricState) -> bool:
 
 
 def end(mark: str) -> None:
-    """End every program that has ``NAME=VALUE`` in its environment, and return when none is left."""
+    """End every program with ``NAME=VALUE`` in its environment, and return when none is left."""
 
     def meant(pid: int) -> bool:
         with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
-"""Figures of the phases of a recording, and the checks that many scenarios share.
+"""Measures of the phases of a recording, and checks that many scenarios share.
 
-``ACTS`` are the phases that ``lab.scenario.three_acts`` plays: without the fault, with it, and after it is healed.
+``ACTS`` are the measured phases of ``lab.scenario.three_acts``: without the fault, with it, and after it is healed.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from lab.telemetry.read.recording import Recording
 
 LOSSLESS: Final = 3
-"""The priority of RDMA."""
+"""The priority of RDMA traffic."""
 ACTS: Final = ("baseline", "observe", "verify")
 
 
 def mbits(rec: Recording, port: str, phase: str, priority: int = LOSSLESS) -> float:
-    """Mb/s that a port sent of a priority in a phase, without FCS, preamble and gap."""
+    """Return the Mb/s that a port sent of a priority in a phase, without FCS, preamble and gap."""
     return rec.port(port).value(measures.TX_RATE, phase, priority) / 1e6
 
 
 def paused_share(rec: Recording, phase: str, *ports: str) -> float:
-    """The share of a phase for which the port that was paused longest was paused.
+    """Return the share of a phase that ports were paused, the largest of all.
 
     It is not limited to 1, so that a check fails if a port counts more pauses than there was time.
     """
@@ -36,42 +36,42 @@ def paused_share(rec: Recording, phase: str, *ports: str) -> float:
 
 
 def growth(rec: Recording, port: str | Collection[str], counter: str, phases: Iterable[str] = ACTS) -> list[int]:
-    """The increase of a port's counter, named as by ``rocelab counters``, by phase; the sum of several ports."""
+    """Return a counter's increase by phase, named as in ``rocelab counters``; summed over several ports."""
     ports = [port] if isinstance(port, str) else port
     return [sum(rec.delta(counter, each, phase) for each in ports) for phase in phases]
 
 
 def rdma_growth(rec: Recording, host: str, counter: str, phases: Iterable[str] = ACTS) -> list[int]:
-    """The increase of a counter of a host's RDMA device in each phase."""
+    """Return the increase of a counter of a host's RDMA device in each phase."""
     return [rec.rdma(host).counter(counter).during(phase).delta() for phase in phases]
 
 
 def dropped(
     rec: Recording, *phases: str, ports: Collection[str] | None = None, priority: int | None = LOSSLESS
 ) -> int:
-    """Packets that ports dropped in these phases: all ports unless named, all priorities where it is None."""
+    """The packets dropped in these phases, by all ports or ``ports``; of all priorities if ``priority`` is None."""
     chosen = rec.ports if ports is None else ports
     return sum(rec.port(port).drops(priority).during(phase).delta() for port in chosen for phase in phases)
 
 
 def no_drops(rec: Recording, *phases: str) -> Verdict:
-    """Pass where no port dropped a packet of the lossless class in these phases."""
+    """Pass if no port dropped a packet of the lossless class in these phases."""
     lost = dropped(rec, *phases)
     return expect(lost == 0, f"{lost} packets dropped")
 
 
 def as_before(rec: Recording, *ports: str, least: float = 0.98) -> Verdict:
-    """Pass where each port sends more than ``least`` of its first act's rate in the last act."""
+    """Pass if each port's rate in the last act is more than ``least`` times that in the first act."""
     rates = {port: [mbits(rec, port, phase) for phase in (ACTS[0], ACTS[-1])] for port in ports}
     evidence = ", ".join(f"{port} {before:.1f} then {after:.1f} Mb/s" for port, (before, after) in rates.items())
     return expect(all(after > least * before > 0 for before, after in rates.values()), evidence)
 
 
 def jain(values: Sequence[float]) -> float:
-    """Jain's fairness index: 1 where all values are equal, 1/n where one has everything, 0 where all are 0."""
+    """Return Jain's fairness index: 1 if all values are equal, 1/n if one has everything, 0 if all are 0."""
     return sum(values) ** 2 / (len(values) * sum(value**2 for value in values)) if any(values) else 0.0
 
 
 def listed(counts: Iterable[object], phases: Sequence[str] = ACTS) -> str:
-    """Counts as evidence names them: ``0 in baseline, 12 in observe, 0 in verify``."""
+    """Return counts as text for evidence: ``0 in baseline, 12 in observe, 0 in verify``."""
     return ", ".join(f"{count} in {phase}" for phase, count in zip(phases, counts, strict=True))

@@ -1,7 +1,7 @@
-"""Ports as they were before a scenario has set them, on disk: what is put back however whoever plays it ends.
+"""The ports' configuration before a scenario changed it, on disk: it is restored even if the scenario is killed.
 
-``settings.json`` in the fabric's folder, for root alone: who plays, and the nodes as they were. It is written before
-the first change, and goes when all is put back.
+``settings.json`` in the fabric's folder, readable by root only, contains the process of the scenario and the original
+configuration. It is written before the first change, and removed after everything is restored.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _MODE: Final = 0o600
 
 
 def keep(fabric: Fabric, nodes: Mapping[str, NodeQos], waiting: Waiting | None = None) -> None:
-    """Write down, before this process sets a port for the first time, how nodes are without it.
+    """Save the nodes' configuration before this process changes a port for the first time.
 
-    UsageError when the fabric is gone, or while another scenario has its ports set.
+    Raises UsageError if the fabric is gone, or while another scenario has changed its ports.
     """
     mend(fabric, waiting)
     with fabric.state.locked(waiting):
@@ -46,16 +46,16 @@ def keep(fabric: Fabric, nodes: Mapping[str, NodeQos], waiting: Waiting | None =
 
 
 def restore(fabric: Fabric, waiting: Waiting | None = None) -> None:
-    """Put back what this process has set; nothing where it has set nothing."""
+    """Restore the ports that this process changed, if any."""
     if _holder(fabric.state) == Holder.current():
         with fabric.state.locked(waiting):
             _put_back(fabric)
 
 
 def mend(fabric: Fabric, waiting: Waiting | None = None) -> bool:
-    """Put back what a scenario has set that was killed; whether there was one.
+    """Restore the ports that a killed scenario changed. Return whether there were any.
 
-    Its faults were injected into what it had set, so whoever heals those does it before.
+    Heal the scenario's faults before: they were injected into the changed configuration.
     """
     if not _abandoned(fabric.state):
         return False

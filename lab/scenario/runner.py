@@ -1,4 +1,4 @@
-"""A scenario played: on a fabric that is built for it or is there already, recorded, and judged afterwards."""
+"""The runner: runs a scenario on a new or running fabric, and records it."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from lab.scenario.api import Parameters, Scenario
 
 _HEADERS: Final = 160
-"""Bytes of a captured packet: its headers, also those of a tunnel around it."""
+"""The captured bytes of a packet: enough for its headers inside a tunnel."""
 
 
 def parameters_of(scenario: Scenario[Any], written: Mapping[str, Any]) -> Parameters:
-    """The parameters as people write them; InvalidInput names all that are wrong."""
+    """Return validated parameters. Raises InvalidInput that lists all invalid ones."""
     made: Parameters = read(scenario.parameters, written, scenario.name, f"rocelab scenario show {scenario.name}")
     return made
 
@@ -49,11 +49,11 @@ def play(  # noqa: PLR0913 - how it is to be played
     fabric: str = "",
     tell: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Play it and record it into a folder. A fabric of its topology that runs is used, and left as it was.
+    """Run a scenario and record it into a folder.
 
-    One that is built for it is taken down again unless it is to be kept. It is called as its topology, or ``fabric``.
-    UsageError when a fabric of that name is
-    another one, or is not as it was built; otherwise whatever went wrong: the recording then says so too.
+    A running fabric of its topology is reused, and left as it was. Otherwise one is built, and taken down at the end
+    unless ``keep``. Its name is that of its topology, or ``fabric``. Raises UsageError if a fabric of that name has a
+    different topology, faults or settings. Any other error is raised, and also recorded.
     """
     parameters = parameters_of(scenario, written)
     topology = read_topology(
@@ -90,7 +90,7 @@ def _fabric(topology: Topology, keep: bool, tell: Callable[[str], None]) -> Iter
 
 
 def fabric_of(topology: Topology, tell: Callable[[str], None]) -> tuple[Fabric, bool]:
-    """The fabric of a topology, and whether it was built for this; UsageError as of ``play``."""
+    """Return the fabric of a topology, and whether it was built for this call. Raises UsageError like ``play``."""
     if FabricState(topology.name).exists():
         return _warm(topology, tell), False
     tell(f"building {topology.name}")

@@ -1,4 +1,4 @@
-"""What a scenario drives: a running fabric, phases, traffic, faults. Whatever it does is recorded."""
+"""The stage: a scenario drives a running fabric, phases, traffic and faults through it. All of it is recorded."""
 
 from __future__ import annotations
 
@@ -33,42 +33,42 @@ _POLL: Final = 0.02
 
 
 class Notebook(Protocol):
-    """Who is told what happens: a ``Recorder``."""
+    """The interface of a ``Recorder`` that a stage uses."""
 
     def phase(self, name: str) -> int:
-        """What begins now is called so."""
+        """Begin a phase; "" ends it."""
 
     def note(self, text: str, **data: Any) -> int:
-        """Something worth knowing later."""
+        """Record a note with data."""
 
     def command(self, node: str, argv: Sequence[str], result: Completed, *, began: int) -> None:
-        """A command that has been run in a node."""
+        """Record a command that was run in a node."""
 
     def transfer(self, transfer: Transfer) -> None:
-        """A transfer that has come to its end."""
+        """Record a completed transfer."""
 
     def truth(self, **data: Any) -> None:
-        """What is being injected."""
+        """Record an injected or healed fault."""
 
 
 @dataclass
 class Stage:
-    """A fabric to drive, and the recorder that watches; what is changed on it is put back when the scenario ends."""
+    """A fabric and the recorder of a run. All changes are reverted when the scenario ends."""
 
     fabric: Fabric
     recorder: Notebook
     seed: int
     tell: Callable[[str], None]
-    """Told of each phase, fault and change."""
+    """Called with a line for each phase, fault and change."""
     _before: Mapping[str, NodeQos] = field(init=False)
-    """Its ports as the scenario finds them: with nothing that it injects, which is healed by itself."""
+    """The ports' configuration before the scenario, without its own faults."""
 
     def __post_init__(self) -> None:
         self._before = replace(self.fabric).qos
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """What happens meanwhile is of the phase ``name``; checks ask for what grew in it."""
+        """Record everything in the block as the phase ``name``. Checks read counters by phase."""
         self.tell(name)
         self.recorder.phase(name)
         yield
@@ -84,9 +84,10 @@ class Stage:
         tclass: int | None = None,
         pace: int | None = None,
     ) -> Iterator[None]:
-        """Have pairs of hosts like ``h1:h4`` transfer meanwhile: messages of ``size`` bytes over ``qps`` QPs.
+        """Run RDMA transfers between pairs of hosts like ``h1:h4`` for the block.
 
-        Each pair sends as fast as it can, or begins ``pace`` messages a second.
+        Messages have ``size`` bytes, over ``qps`` QPs. Each pair sends as fast as it can, or starts ``pace`` messages
+        per second.
         """
         told = {} if tclass is None else {"tclass": tclass}
         test = BandwidthTest(verb=verb, size=size, qps=qps, duration=1, pace=pace, **told)
@@ -100,15 +101,15 @@ class Stage:
                         self.recorder.note("gave up", pair=str(flow.pair), said=flow.last_words)
 
     def hold(self, seconds: float) -> None:
-        """Let time pass."""
+        """Wait for some seconds."""
         self.recorder.note("hold", seconds=seconds)
         time.sleep(seconds)
 
     def linger(self, again: Callable[[], None] | None = None) -> None:
-        """Where a challenge stays until its user asks for the fix, doing ``again`` over and over; a run goes on."""
+        """Mark the point where a challenge waits for the user's fix and repeats ``again``; a run continues."""
 
     def until(self, done: Callable[[], bool], what: str, timeout: float = 30.0) -> None:
-        """Wait for ``done``; OperationFailed, naming ``what``, after ``timeout`` seconds."""
+        """Wait for ``done``. Raises OperationFailed, which names ``what``, after ``timeout`` seconds."""
         deadline = time.monotonic() + timeout
         while not done():
             if time.monotonic() > deadline:
@@ -116,9 +117,9 @@ class Stage:
             time.sleep(_POLL)
 
     def inject(self, kind: str, place: str, **parameters: Any) -> Entry:
-        """Break something; it is healed at the latest when the scenario ends. Known to the truth of the recording.
+        """Inject a fault, which is healed at the latest when the scenario ends. The recording's truth contains it.
 
-        What is drawn at random is drawn by the run's seed, unless another is given.
+        A random fault uses the seed of the run, unless another one is given.
         """
         drawn = {"seed": self.seed} if "seed" in find_kind(kind).parameters.model_fields else {}
         given = {**drawn, **{name.replace("_", "-"): value for name, value in parameters.items()}}
@@ -130,13 +131,13 @@ class Stage:
         return fault_engine.inject(replace(self.fabric), wish, holder=Holder.current(), waiting=self._wait)
 
     def heal(self, entry: Entry) -> None:
-        """Mend what was broken."""
+        """Heal a fault."""
         fault_engine.heal(replace(self.fabric), [entry.number], self._wait)
         self.recorder.truth(did="heal", kind=entry.kind, place=entry.place)
         self.tell(f"  healed {entry}")
 
     def set(self, ports: str, *settings: str) -> None:
-        """``rocelab qos set``, and recorded as what was typed."""
+        """Change settings like ``rocelab qos set``, and record that command."""
         began = time.monotonic_ns()
         fabric = replace(self.fabric)
         kept.keep(fabric, self._before, self._wait)
@@ -145,18 +146,18 @@ class Stage:
         self.tell(f"  rocelab qos set {ports} {' '.join(settings)}")
 
     def run(self, node: str, *argv: str, timeout: float = 60.0) -> Completed:
-        """Run a program in a node, recorded with what it printed; its exit code is the caller's to look at."""
+        """Run a program in a node and record its output. The caller checks the exit code."""
         began = time.monotonic_ns()
         done = self.fabric.namespace(node).run(argv, timeout=timeout, check=False)
         self.recorder.command(node, argv, done, began=began)
         return done
 
     def _wait(self, holder: str) -> None:
-        """Whoever looks at the fabric meanwhile is waited for."""
+        """Report which process holds the fabric's lock."""
         self.tell(f"  waiting for {holder}")
 
     def restore(self) -> None:
-        """Put back what the scenario has changed and left."""
+        """Revert the scenario's remaining faults and settings."""
         fabric = replace(self.fabric)
         held = [entry.number for entry in fault_engine.running(fabric) if entry.holder == Holder.current()]
         if held:

@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 def session_changes(rec: Recording, phase: str) -> list[RecordedEvent]:
-    """Sessions that bring routes and came up or went down in a phase, and those found down at the first look."""
+    """Return routing sessions that came up or went down in a phase, and those down at the first poll."""
     told = rec.events(source="routing", during=phase)
     return [event for event in told if event.kind in TITLES and _has_changed(event)]
 
 
 def is_lost(event: RecordedEvent) -> bool:
-    """Whether an event of a session says that it is not up."""
+    """Return whether a session's event reports that it is not up."""
     return str(event.data["state"]) != UP[event.kind]
 
 
 def _has_changed(event: RecordedEvent) -> bool:
-    """Whether a session is not as it was; one established again between two looks has a count to prove it."""
+    """Return whether an event is a change; a session re-established between two polls has a connection count."""
     state, before = str(event.data["state"]), str(event.data.get("before", ""))
     if state == before:
         return "connections" in event.data
@@ -35,7 +35,7 @@ def _has_changed(event: RecordedEvent) -> bool:
 
 
 def link_changes(rec: Recording, phase: str) -> list[RecordedEvent]:
-    """Links that went down or came up in a phase, by what was known of each before."""
+    """Return links that went down or came up in a phase, compared with their previous state."""
     within = rec.phase(phase)
     up, found = _links_at_first(rec), []
     for event in rec.events(source="kernel", kind="link"):
@@ -47,7 +47,7 @@ def link_changes(rec: Recording, phase: str) -> list[RecordedEvent]:
 
 
 def _links_at_first(rec: Recording) -> dict[str, bool]:
-    """Whether each link was up when the recording began; empty where that was not recorded."""
+    """Return whether each link was up when the recording began; empty if that was not recorded."""
     try:
         state = rec.state("before")
     except UsageError:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class PhaseParameters(Parameters):
-    """The parameters of a scenario that has no others."""
+    """The parameters of a scenario without others."""
 
     hold: Annotated[float, time_of(1, 60)] = 1.5
     """How long each phase lasts."""
@@ -56,7 +56,7 @@ def three_acts(  # noqa: PLR0913 - each act has its own wait
 
     The acts baseline, observe and verify last ``hold`` seconds each, and end with ``look``, which gets their name.
     ``broken`` and ``healed`` run once the faults are injected and healed: seconds to hold, or a function that waits.
-    ``show`` records commands while the faults are active. A challenge stops behind it, and repeats ``again`` there.
+    ``show`` records commands while the faults are active. A challenge waits after it, and repeats ``again``.
     """
 
     def act(name: str) -> None:

@@ -1,4 +1,4 @@
-"""What a check says of a recording: pass, fail or unknown, never without the evidence."""
+"""Verdicts: pass, fail or unknown, always with evidence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class VerdictOutcome(StrEnum):
-    """How it came out."""
+    """The outcome of a check."""
 
     PASS = "pass"  # noqa: S105 - not a password
     FAIL = "fail"
@@ -17,21 +17,21 @@ class VerdictOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """An outcome, and the figures that show it."""
+    """An outcome, and the figures that prove it."""
 
     outcome: VerdictOutcome
     evidence: str
 
 
 def expect(right: bool, evidence: str) -> Verdict:
-    """Pass where ``right``, fail otherwise; ``evidence`` says what was seen either way."""
+    """Return pass if ``right``, fail otherwise, with the evidence."""
     return Verdict(VerdictOutcome.PASS if right else VerdictOutcome.FAIL, evidence)
 
 
 def in_words(value: object) -> str:
-    """A value as evidence has it: yes or no, ``a, b`` of a list, ``leaf1 3, leaf2 4`` of a mapping.
+    """Return a value as text for evidence: yes or no, ``a, b`` for a list, ``leaf1 3, leaf2 4`` for a mapping.
 
-    Lists in lists, or in mappings, are separated by semicolons; what is empty is "none".
+    Nested lists and mappings are separated by semicolons; an empty collection is "none".
     """
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -48,12 +48,12 @@ def in_words(value: object) -> str:
 
 
 def unknown(why: str) -> Verdict:
-    """The recording does not tell."""
+    """Return unknown: the recording does not contain what the check needs."""
     return Verdict(VerdictOutcome.UNKNOWN, why)
 
 
 def worst(outcomes: list[VerdictOutcome]) -> VerdictOutcome:
-    """Fail if any failed, else unknown if any is, else pass; of none unknown."""
+    """Return fail if any failed, else unknown if any is unknown, else pass; unknown without outcomes."""
     for outcome in (VerdictOutcome.FAIL, VerdictOutcome.UNKNOWN):
         if outcome in outcomes:
             return outcome

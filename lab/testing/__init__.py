@@ -1,7 +1,7 @@
-"""Fabrics as pytest fixtures. ``plugin`` is the plug-in; it imports the rest when a test asks for a fabric.
+"""Fabrics as pytest fixtures. ``plugin`` is the plug-in, which imports the rest when a test uses a fabric.
 
-``marker`` is what a test asks for, ``pool`` builds and shares fabrics, ``fabric_fixture`` is what a test gets,
-``block_counters`` and ``block_packets`` are what it asserts on::
+``marker`` parses a test's request, ``pool`` builds and shares fabrics, ``fabric_fixture`` is the fixture of a test.
+Tests assert on ``block_counters`` and ``block_packets``::
 
     @pytest.mark.rocelab(...) -> marker -> pool -> fabric_fixture -> block_counters, block_packets, scenario_runs
 """

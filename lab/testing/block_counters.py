@@ -1,4 +1,4 @@
-"""What ports counted while a block ran: lossless ports by ``rocelab counters``, plain links by ``ip -s link``."""
+"""Port counters of a block: those of ``rocelab counters`` on lossless ports, of ``ip -s link`` on plain links."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ class BlockCounters:
         self._ended: Values | None = None
 
     def count(self, name: str, *ports: str) -> Count:
-        """The sum over ``ports``, as ``rocelab counters`` takes them, or over all: ``count("drops", "leaf1")``.
+        """Return a counter's sum over ``ports``, or over all: ``count("drops", "leaf1")``.
 
-        ``name`` is drops, pauses, marks, ignored or storms (packets, of all queues or priorities), or any of
-        ``rocelab counters --names`` as ``rx_prio3_pause``; of what is no sum, the most. Of plain links it is what
-        ``ip -s link`` shows: rx_packets, tx_bytes, rx_dropped. UsageError for a name or port that there is not.
+        Ports are named as for ``rocelab counters``. ``name`` is drops, pauses, marks, ignored or storms (packets, of
+        all queues or priorities), or any of ``rocelab counters --names``, for example ``rx_prio3_pause``. For a gauge
+        the maximum is returned. Plain links have the counters of ``ip -s link``: rx_packets, tx_bytes, rx_dropped.
+        Raises UsageError for an unknown name or port.
         """
         topology = self._fabric.topology
         wanted = set(counter_sums.counters_of(name)) if topology.qos is not None else {name} & set(FIELDS)
@@ -56,13 +57,13 @@ class BlockCounters:
         return Count(total, f"{name} of {where}", (f"{place}: {value}" for place, value in most_first))
 
     def end(self) -> None:
-        """What is counted from now on is not of the block."""
+        """End the block: later counts are not included."""
         self._ended = self._read()
 
 
 @contextlib.contextmanager
 def counting(fabric: Fabric) -> Iterator[BlockCounters]:
-    """What is counted meanwhile. Watermarks begin anew, as with ``rocelab counters clear``."""
+    """Count for the length of the block. Watermarks are reset, as by ``rocelab counters clear``."""
     with contextlib.ExitStack() as opened:
         read = _lossless(fabric) if fabric.topology.qos is not None else _plain(fabric, opened)
         counted = BlockCounters(fabric, read)

@@ -1,4 +1,4 @@
-"""Packets that were captured while a block ran, and how many of them a filter lets through."""
+"""Packets captured during a block, counted by filters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NS: Final = 10**9
 
 
 class Packets:
-    """A capture, in a file for Wireshark too."""
+    """A capture, whose file can be opened in Wireshark."""
 
     def __init__(self, fabric: Fabric, file: Path, links: tuple[str, ...]) -> None:
         self.file = file
@@ -41,9 +41,10 @@ class Packets:
         self._links = links
 
     def count(self, wanted: str = "") -> Count:
-        """How many a filter lets through, as ``rocelab capture --filter`` knows them: ``nak and host h1``; or all.
+        """Return the number of packets that match a filter, or of all packets.
 
-        UsageError while the capture runs, and for a filter that is none.
+        Filters are those of ``rocelab capture --filter``, for example ``nak and host h1``. Raises UsageError while
+        the capture runs, and for an invalid filter.
         """
         if not self.ended:
             raise UsageError("packets are counted when the capture has ended", "ask behind the with block")
@@ -77,7 +78,7 @@ def _line(batch: PacketBatch, row: int, names: list[str], first: int) -> str:
 
 @contextlib.contextmanager
 def capturing(fabric: Fabric, file: Path, links: tuple[str, ...], wanted: str) -> Iterator[Packets]:
-    """Capture what some links carry meanwhile; ``wanted`` is a filter for what is kept."""
+    """Capture packets of links for the length of the block; ``wanted`` is a capture filter."""
     expression = parse(wanted, partial(addresses_of, fabric.plan)) if wanted else None
     packets = Packets(fabric, file, links)
     with (

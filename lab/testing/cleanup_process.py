@@ -1,6 +1,6 @@
-"""A program that reads names of fabrics, and takes down those that still are when its input ends.
+"""A program that reads names of fabrics, and takes down the remaining ones when its input ends.
 
-Its input is a pipe from pytest: however pytest ends, ``kill -9`` among others, the kernel closes it.
+Its input is a pipe from pytest: the kernel closes it however pytest ends, including ``kill -9``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A fabric for the length of a block: what pytest's fixtures are in a test, for a script of one's own."""
+"""A fabric for the length of a block: pytest's fixtures for use in scripts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEEPER: Final = "block"
 
 @dataclass(frozen=True)
 class RunningFabric:
-    """A fabric that is up, and what a script does with it."""
+    """A running fabric with the means to inject faults and record."""
 
     fabric: FabricFixture
     fault: Faults
@@ -31,10 +31,11 @@ class RunningFabric:
 def running(
     topology: str | Path | Mapping[str, Any], *, rdma: bool = True, folder: Path | None = None
 ) -> Iterator[RunningFabric]:
-    """Build a fabric under a name of its own, and take it down behind the block, whatever happens in it.
+    """Build a fabric with a unique name, and take it down at the end of the block, whatever happens.
 
-    ``topology`` is a YAML file (here, or one of rocelab's own), or what would stand in one. Captures and recordings
-    go to ``folder``, or away with the block. Raises as ``lifecycle.up``; UsageError where there is no such file.
+    ``topology`` is a YAML file (in the current folder or one of rocelab's), or a mapping with its content. Captures
+    and recordings go to ``folder``; without one they are deleted. Raises the errors of ``lifecycle.up``, and
+    UsageError if there is no such file.
     """
     pool = FabricPool()
     with contextlib.ExitStack() as ends:

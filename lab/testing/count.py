@@ -1,4 +1,4 @@
-"""Numbers that know what they count, so that a failed assert says more than two of them."""
+"""Integers with a description, so that a failed assert explains them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MOST: Final = 12
-"""Lines that a failed assert has of one number."""
+"""The maximum number of lines for a number in a failed assert."""
 
 
 class Count(int):
-    """A number, what it is of, and lines that tell what it is made of. It compares and adds as any int."""
+    """An int with a description, and lines that list its parts. It compares and adds like any int."""
 
     what: str
     parts: tuple[str, ...]
 
     def __new__(cls, value: int, what: str, parts: Iterable[str] = ()) -> Self:
-        """``parts`` are lines for a reader, the most telling first."""
+        """Return a Count. ``parts`` are lines for a reader, the most important first."""
         made = super().__new__(cls, value)
         made.what, made.parts = what, tuple(parts)
         return made
@@ -30,7 +30,7 @@ class Count(int):
 
 
 def explain(operator: str, left: object, right: object) -> list[str] | None:
-    """What pytest prints of a comparison with such a number in it that failed; None where there is none."""
+    """Return pytest's lines for a failed comparison with a Count; None if neither side is one."""
     counts = [each for each in (left, right) if isinstance(each, Count)]
     if not counts:
         return None

@@ -1,4 +1,4 @@
-"""What a test drives: a running fabric with traffic, counters, captures, faults and recordings."""
+"""The test fixtures: a running fabric with traffic, counters, captures, faults and recordings."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _ADDRESS: Final = r"[0-9.]+|[0-9a-f]*:[0-9a-f:.]*"
 
 @dataclass(repr=False)
 class FabricFixture:
-    """A fabric that runs for a test. What the test captures and records goes into ``folder``."""
+    """A running fabric of a test. Captures and recordings of the test go to ``folder``."""
 
     live: backend.Fabric
     folder: Path
     recorder: Recorder | None = None
-    """The one that records right now: it is told of commands and faults."""
+    """The active recorder, which records commands and faults."""
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def __repr__(self) -> str:
@@ -56,18 +56,18 @@ class FabricFixture:
 
     @property
     def name(self) -> str:
-        """What it is called on this machine: ``rocelab --fabric``."""
+        """The fabric's name on this machine, for ``rocelab --fabric``."""
         return self.live.name
 
     @property
     def topology(self) -> Topology:
-        """Its nodes and links."""
+        """The fabric's topology."""
         return self.live.topology
 
     def run(self, node: str, *argv: str, timeout: float = 60.0, check: bool = True) -> Completed:
-        """Run a program in a node and return what it printed, and its exit code.
+        """Run a program in a node and return its output and exit code.
 
-        CommandFailed when that is not 0, unless ``check`` is off; OperationFailed after ``timeout`` seconds.
+        Raises OperationFailed if the exit code is not 0, unless ``check`` is off, and after ``timeout`` seconds.
         """
         self.topology.node(node)
         began = time.monotonic_ns()
@@ -79,9 +79,9 @@ class FabricFixture:
         return done
 
     def ping(self, source: str, target: str, times: int = 1) -> Count:
-        """How many of so many pings a node, or any address, answers; 20 ms apart, the last waited for a second.
+        """Return how many pings a node, or any address, answers; sent every 20 ms, with a second's wait for the last.
 
-        UsageError when the target is no node.
+        Raises UsageError if the target is neither a node nor an address.
         """
         address = target if re.fullmatch(_ADDRESS, target) else str(addresses_of(self.live.plan, target)[0])
         done = self.run(source, "ping", "-c", str(times), "-i", "0.02", "-W", "1", address, check=False)
@@ -93,9 +93,9 @@ class FabricFixture:
     def writing(
         self, *pairs: str, qps: int = 1, size: int = 65536, verb: Verb = Verb.WRITE, tclass: int | None = None
     ) -> Iterator[None]:
-        """Have pairs of hosts like ``h1:h4`` transfer by RDMA meanwhile; all send when the block begins.
+        """Run RDMA transfers between pairs of hosts like ``h1:h4`` for the block; all send when the block begins.
 
-        OperationFailed at its end, with perftest's words, for a pair that gave up.
+        At the end, raises OperationFailed with perftest's message for a pair that failed.
         """
         told = {} if tclass is None else {"tclass": tclass}
         test = BandwidthTest(verb=verb, size=size, qps=qps, duration=1, **told)
@@ -106,9 +106,9 @@ class FabricFixture:
                     raise OperationFailed(f"{flow.pair} gave up: {flow.last_words}")
 
     def goodput(self, *pairs: str, duration: int = 2, qps: int = 1, size: int = 65536) -> dict[str, int]:
-        """Payload of each pair in bit/s, all of them at once, over so many seconds; by perftest.
+        """Return the goodput of each pair in bit/s over ``duration`` seconds, all at once, measured by perftest.
 
-        A pair that completes no message in that time, for loss or because nobody answers, has 0.
+        A pair that completes no message in that time, because of loss or a missing answer, has 0.
         """
         test = BandwidthTest(size=size, qps=qps, duration=duration)
         found = [find_pair(self.live, *parse_pair(pair)) for pair in pairs]
@@ -116,19 +116,19 @@ class FabricFixture:
         return {pair: result.goodput_bps for pair, result in zip(pairs, results, strict=True)}
 
     def counting(self) -> AbstractContextManager[BlockCounters]:
-        """What the ports count meanwhile."""
+        """Count port counters for the length of a block."""
         return counting(replace(self.live))
 
     def capturing(self, *links: str, keep: str = "") -> AbstractContextManager[Packets]:
-        """The packets of links meanwhile, named as for ``rocelab capture``; ``keep`` filters what is kept."""
+        """Capture packets of links, named as for ``rocelab capture``, for a block; ``keep`` is a capture filter."""
         return capturing(self.live, self.folder / f"capture-{next(self._numbers)}.pcapng", links, keep)
 
     def hold(self, seconds: float) -> None:
-        """Let time pass: traffic, or a fault, has to last for something to be seen of it."""
+        """Wait for some seconds, for traffic or a fault to take effect."""
         time.sleep(seconds)
 
     def until(self, done: Callable[[], bool], what: str, timeout: float = 30.0) -> None:
-        """Wait for ``done``; OperationFailed, naming ``what``, after ``timeout`` seconds."""
+        """Wait for ``done``. Raises OperationFailed, which names ``what``, after ``timeout`` seconds."""
         deadline = time.monotonic() + timeout
         while not done():
             if time.monotonic() > deadline:
@@ -138,13 +138,13 @@ class FabricFixture:
 
 @dataclass
 class Injected:
-    """A fault that was injected; as a context manager it is healed at the end of the block."""
+    """An injected fault; as a context manager it is healed at the end of the block."""
 
     fabric: FabricFixture
     entry: Entry
 
     def heal(self) -> None:
-        """Put back what was there before; fine when that has been done."""
+        """Heal the fault, unless that was done before."""
         if any(each.number == self.entry.number for each in fault_engine.running(self.fabric.live)):
             fault_engine.heal(replace(self.fabric.live), [self.entry.number], _wait)
             if self.fabric.recorder is not None:
@@ -159,7 +159,7 @@ class Injected:
 
 @dataclass
 class Faults:
-    """Breaks a fabric; whatever is not healed at the end of the test is healed then."""
+    """Injects faults into a fabric. Remaining ones are healed at the end of the test."""
 
     fabric: FabricFixture
     _injected: list[Injected] = field(default_factory=list)
@@ -177,7 +177,7 @@ class Faults:
         return self._injected[-1]
 
     def heal(self) -> None:
-        """Heal all that is left, the last first."""
+        """Heal all remaining faults, in reverse order."""
         with contextlib.ExitStack() as healing:
             for injected in self._injected:
                 healing.callback(injected.heal)
@@ -193,9 +193,9 @@ class Recordings:
 
     @contextlib.contextmanager
     def __call__(self, *captures: str, hz: float = DEFAULT_HZ, state: bool = False) -> Iterator[Run]:
-        """``rocelab record``: all counters ``hz`` times a second, events, and the packets of links.
+        """Record like ``rocelab record``: all counters ``hz`` times a second, events, and packets of links.
 
-        With ``state`` routes and configuration of all nodes before and after.
+        With ``state``, the routes and configuration of all nodes before and after are recorded, too.
         """
         folder = self.fabric.folder / f"recording-{len(self.made) + 1}"
         self.made.append(folder)
@@ -209,22 +209,22 @@ class Recordings:
 
 @dataclass
 class Run:
-    """A recording that is being made, and behind the block one to read."""
+    """A recording in progress, which can be read after the block."""
 
     folder: Path
     recorder: Recorder
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """What happens meanwhile can be asked for by this name: ``.during(name)``."""
+        """Record everything in the block as a phase, for ``.during(name)``."""
         self.recorder.phase(name)
         yield
         self.recorder.phase("")
 
     def read(self) -> Recording:
-        """The recording; a counter is ``.port("leaf1:swp1").drops().delta()``."""
+        """Return the recording; an example of a counter is ``.port("leaf1:swp1").drops().delta()``."""
         return Recording.open(self.folder)
 
 
 def _wait(_holder: str) -> None:
-    """Whoever looks at the fabric meanwhile is waited for."""
+    """Wait silently while another command holds the fabric."""

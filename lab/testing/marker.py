@@ -1,4 +1,4 @@
-"""What a test asks for with ``@pytest.mark.rocelab(...)``: which fabric, and how long it is to live."""
+"""The marker ``@pytest.mark.rocelab(...)``: the fabric of a test, and how long it lives."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EXAMPLE: Final = 'write @pytest.mark.rocelab(topology="fabric.yaml", scope="mod
 
 
 class FabricScope(StrEnum):
-    """How long a fabric lives, in pytest's words."""
+    """The lifetime of a fabric, as a pytest scope."""
 
     FUNCTION = "function"
     MODULE = "module"
@@ -36,14 +36,14 @@ class FabricScope(StrEnum):
 
 @dataclass(frozen=True)
 class FabricRequest:
-    """A fabric that is wanted: a file, or what would stand in one."""
+    """A requested fabric: a topology file, or a mapping with its content."""
 
     topology: str | Path | Mapping[str, Any] | None = None
     scope: FabricScope = FabricScope.FUNCTION
     rdma: bool = True
 
     def with_marker(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> FabricRequest:
-        """The same with what a marker says; UsageError for what it cannot say."""
+        """Return a copy with the keywords of a marker. Raises UsageError for invalid ones."""
         if arguments:
             raise UsageError(f"marker rocelab: {arguments[0]!r} has no name", _EXAMPLE)
         for key in keywords:
@@ -57,9 +57,10 @@ class FabricRequest:
         return replace(self, **said)
 
     def load(self, folders: Iterable[Path], name: str) -> Topology:
-        """The fabric: of a file in the first of the folders that has it, or of a mapping, which is called ``name``.
+        """Return the topology, from the first folder that contains the file, or from a mapping.
 
-        UsageError when there is none, InvalidInput when it breaks rules.
+        ``name`` denotes a mapping in errors. Raises UsageError if there is no topology, InvalidInput if it is
+        invalid.
         """
         if self.topology is None:
             raise UsageError("the test names no topology", _EXAMPLE)
@@ -76,12 +77,12 @@ class FabricRequest:
 
 
 def scope_of(word: object) -> FabricScope:
-    """A scope by its name; UsageError lists them."""
+    """Return a scope by name. Raises UsageError that lists all scopes."""
     if word not in list(FabricScope):
         raise UsageError(f"there is no scope {word!r}", f"choose {', '.join(FabricScope)}")
     return FabricScope(str(word))
 
 
 def _found(file: Path, folders: Iterable[Path]) -> Path:
-    """The file where it is; where it is nowhere, as it was written."""
+    """Return the path of an existing file in one of the folders, or else the file as written."""
     return next((folder / file for folder in folders if (folder / file).is_file()), file)

@@ -1,7 +1,7 @@
 """The plug-in of pytest: fixtures ``fabric``, ``fault``, ``recording`` and ``scenario``, and the marker ``rocelab``.
 
-It is loaded into every run of pytest where rocelab is installed. So it imports nothing until a test asks for a
-fabric, and does nothing to tests that do not.
+pytest loads it in every run where rocelab is installed. So it imports nothing until a test uses a fabric, and does
+not affect other tests.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _POOL: Final = pytest.StashKey["FabricPool"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What tests get that do not say otherwise."""
+    """Add the options for tests whose marker does not specify a topology or scope."""
     group = parser.getgroup("rocelab", "fabrics of rocelab")
     group.addoption("--rocelab-topology", metavar="FILE", help="topology of tests whose marker names none")
     group.addoption(
@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line(
         "markers",
         f"{_MARKER}(topology, scope='function', rdma=True): the fabric of a test, a YAML file beside it or a mapping",
@@ -48,21 +48,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Take down what lives as long as the session."""
+    """Take down the fabrics of the session."""
     pool = session.config.stash.get(_POOL, None)
     if pool is not None:
         pool.close()
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """What a number is made of, where an assert on it failed."""
+    """Explain a Count in a failed assert."""
     count = sys.modules.get("lab.testing.count")
     return None if count is None else cast("list[str] | None", count.explain(op, left, right))
 
 
 @pytest.fixture
 def fabric(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> FabricFixture:
-    """A fabric that runs, as the marker ``rocelab`` describes it: see ``rocelab docs testing``."""
+    """A running fabric, as the marker ``rocelab`` specifies it: see ``rocelab docs testing``."""
     from lab.testing.fabric_fixture import FabricFixture  # noqa: PLC0415 - here and below: see above
 
     with _told():
@@ -110,7 +110,7 @@ def scenario(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def _asked(request: pytest.FixtureRequest) -> FabricRequest:
-    """What the options say, then the markers: of the module, of the class, of the test."""
+    """Return the request: options, overridden by the markers of the module, the class and the test."""
     from lab.testing.marker import FabricRequest, scope_of  # noqa: PLC0415
 
     options = request.config.option
@@ -127,7 +127,7 @@ def _pool(config: pytest.Config) -> FabricPool:
 
 
 def _keeper(request: pytest.FixtureRequest, asked: FabricRequest) -> str:
-    """Who keeps the fabric, and takes it down in the end: the test, its module, or the session."""
+    """Return the id of the keeper, which takes the fabric down: the test, its module, or the session."""
     kinds = {"module": pytest.Module, "session": pytest.Session}
     node = request.node
     if asked.scope != "function":
@@ -140,7 +140,7 @@ def _keeper(request: pytest.FixtureRequest, asked: FabricRequest) -> str:
 
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
-    """Errors as one line; what the machine lacks skips the test, or fails it where ``ROCELAB_REQUIRE`` says so."""
+    """Report errors as one line. A missing capability skips the test, or fails it with ``ROCELAB_REQUIRE``."""
     from lab.errors import EnvironmentLacks, FabricBusy, LabError  # noqa: PLC0415
 
     try:

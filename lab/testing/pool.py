@@ -1,4 +1,4 @@
-"""The fabrics of one run of pytest: built when they are asked for, shared, and taken down with who asked first."""
+"""The fabrics of a pytest run: built on request, shared, and taken down with the scope that requested them."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ class _Live:
 
 @dataclass
 class FabricPool:
-    """Fabrics by who keeps them: the id of a test, of a module, or of the session."""
+    """Fabrics by keeper: the id of a test, of a module, or of the session."""
 
     _live: dict[str, list[_Live]] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
     _warden: process.Process | None = None
 
     def has(self, keeper: str) -> bool:
-        """Whether anything was asked for ``keeper`` and is not released."""
+        """Return whether ``keeper`` has requested fabrics that are not yet released."""
         return keeper in self._live
 
     def get(self, keeper: str, topology: Topology) -> Fabric:
-        """A fabric of this topology under a name of its own: the one that is kept already, or a new one.
+        """Return a fabric of this topology with a unique name: the keeper's existing one, or a new one.
 
-        Raises as ``lifecycle.up``.
+        Raises the errors of ``lifecycle.up``.
         """
         for live in self._live.setdefault(keeper, []):
             if live.topology == topology and live.fabric.state.ready:
-                return lifecycle.open_fabric(live.fabric.name, lambda _: None)  # whoever has it ends
+                return lifecycle.open_fabric(live.fabric.name, lambda _: None)  # waits silently for other commands
         named = renamed(topology, self._name(topology.name))
         self._watch(named.name)
         fabric, _ = lifecycle.up(named, registry.backend(registry.DEFAULT))
@@ -58,25 +58,25 @@ class FabricPool:
         return fabric
 
     def release(self, keeper: str) -> None:
-        """Take down what is kept for ``keeper``, the last first."""
-        with contextlib.ExitStack() as downs:  # one that does not go does not keep the others
+        """Take down the fabrics of ``keeper``, in reverse order."""
+        with contextlib.ExitStack() as downs:  # a failure does not prevent the others
             for live in self._live.pop(keeper, []):
                 downs.callback(lifecycle.down, live.fabric.state)
 
     def close(self) -> None:
-        """Take down all that is left, and send the warden home."""
+        """Take down all remaining fabrics, and end the cleanup process."""
         with contextlib.ExitStack() as downs:
             downs.callback(self._dismiss)
             for keeper in tuple(self._live):
                 downs.callback(self.release, keeper)
 
     def _name(self, name: str) -> str:
-        """That of the topology, with the process's number and one of its own behind it: parallel runs never meet."""
+        """Return the topology's name with the process id and a number: parallel runs never collide."""
         suffix = f"-t{_short(os.getpid())}-{_short(next(self._numbers))}"
         return name[: MAX_FABRIC_NAME - len(suffix)].rstrip("-") + suffix
 
     def _watch(self, name: str) -> None:
-        """Have a process that outlives this one take the fabric down, should this one be killed."""
+        """Register a fabric with the cleanup process, which takes it down if this process is killed."""
         if self._warden is None:
             self._warden = process.start([sys.executable, "-m", "lab.testing.cleanup_process"], stdin=process.PIPE)
         assert self._warden.stdin is not None  # noqa: S101 - it has a pipe

@@ -1,4 +1,4 @@
-"""Scenarios as tests: played on a fabric of the test's own, and judged."""
+"""Scenarios as tests: run on a fabric of the test's own, and judged."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ScenarioRun:
-    """A scenario that was played: its verdicts, and its recording."""
+    """A completed scenario: its verdicts and its recording."""
 
     judged: Judged
     folder: Path
 
     @property
     def failures(self) -> dict[str, str]:
-        """The checks that did not pass, and what was seen: empty when all is well."""
+        """The checks that did not pass, with their evidence; empty if all passed."""
         return {
             name: f"{verdict.outcome}: {verdict.evidence}"
             for name, verdict in self.judged.verdicts.items()
@@ -39,19 +39,22 @@ class ScenarioRun:
 
     @property
     def recording(self) -> Recording:
-        """What was recorded."""
+        """The recording of the run."""
         return Recording.open(self.folder)
 
 
 @dataclass
 class Scenarios:
-    """Plays scenarios, each recorded below ``folder``, on fabrics that ``build`` has."""
+    """Runs scenarios on fabrics from ``build``, each recorded below ``folder``."""
 
     build: Callable[[Topology], Fabric]
     folder: Path
 
     def __call__(self, name: str, *, path: Path = library.OWN, seed: int = 1, **parameters: Any) -> ScenarioRun:
-        """``rocelab scenario run``: one of rocelab's, or of a folder of your own; parameters as after ``--set``."""
+        """Run a scenario of the folder ``path``, by default rocelab's own.
+
+        Parameters are those of ``rocelab scenario run --set``.
+        """
         scenario = library.find(name, path)
         fabric = self.build(read_topology(library.topology_of(scenario, path), time_source.reaction()))
         written = {key.replace("_", "-"): value for key, value in parameters.items()}

@@ -1,7 +1,7 @@
-"""Whoever attends a challenge: a process of its own that plays a scenario up to where it is at its worst, and waits.
+"""The challenge process: runs a scenario up to the point where its fault is active, and waits.
 
-SIGUSR1 has it go on, to the fix and to the end. SIGTERM has it heal everything and leave. When it is killed its
-faults are nobody's, ``settings.mend`` puts back what it has set, and ``challenge.mend`` ends the rest.
+SIGUSR1 makes it continue with the fix, to the end. SIGTERM makes it heal everything and exit. If it is killed, its
+faults count as abandoned, ``port_restore.mend`` restores settings, and ``challenge_record.mend`` ends its programs.
 """
 
 from __future__ import annotations
@@ -32,47 +32,47 @@ if TYPE_CHECKING:
 
 GO_ON: Final = signal.SIGUSR1
 _BEGINNING: Final = 600.0
-"""Seconds until it stands; a scenario's phases take some ten."""
+"""The maximum seconds until the challenge is ready; a scenario's phases take about ten."""
 _ENDING: Final = 300.0
-"""Seconds until it has ended when it was asked to."""
+"""The maximum seconds until the process has ended after a request."""
 _LOOK: Final = 1.0
-"""Seconds between two looks whether its fabric is still there."""
+"""Seconds between two checks whether the fabric still exists."""
 
 
 class Unrecorded:
-    """What a stage tells its recorder while nothing is recorded: it is kept nowhere."""
+    """A recorder that discards everything, for the time when nothing is recorded."""
 
     def phase(self, name: str) -> int:  # noqa: ARG002
-        """Nothing begins."""
+        """Discard a phase."""
         return 0
 
     def note(self, text: str, **data: Any) -> int:  # noqa: ARG002
-        """Nobody wants to know."""
+        """Discard a note."""
         return 0
 
     def command(self, node: str, argv: Sequence[str], result: Completed, *, began: int) -> None:
-        """What was run is not told."""
+        """Discard a command."""
 
     def transfer(self, transfer: Transfer) -> None:
-        """What it took is not told."""
+        """Discard a transfer."""
 
     def truth(self, **data: Any) -> None:
-        """What comes and goes meanwhile does so untold."""
+        """Discard a fault."""
 
 
 @dataclass(kw_only=True)
 class WaitingStage(Stage):
-    """A stage that stays where its story lingers until somebody asks it to go on."""
+    """A stage that waits at ``linger`` until it is asked to continue."""
 
     recording: Recorder
     challenge: Challenge
     stands: Callable[[], None]
-    """Called when it has come so far."""
+    """Called when the challenge is ready."""
     stood: bool = False
     _asked: int | None = field(default=None)
 
     def linger(self, again: Callable[[], None] | None = None) -> None:
-        """Stay; Interrupted when it is asked to leave, UsageError when the fabric is gone."""
+        """Wait for a signal. Raises Interrupted on SIGTERM, UsageError if the fabric is gone."""
         if self.stood:
             return
         with received([signal.SIGTERM, GO_ON]) as asked:
@@ -93,7 +93,7 @@ class WaitingStage(Stage):
             raise Interrupted("ended by SIGTERM")
 
     def hold(self, seconds: float) -> None:
-        """Let time pass, but no more than until somebody speaks where it lingers."""
+        """Wait for some seconds; at ``linger``, only until a signal arrives."""
         if self._asked is None:
             super().hold(seconds)
         else:
@@ -101,21 +101,21 @@ class WaitingStage(Stage):
 
 
 def _spoken(asked: int, seconds: float) -> bool:
-    """Whether there is something to read within so long."""
+    """Return whether there is something to read within some seconds."""
     return bool(select.select([asked], [], [], seconds)[0])
 
 
 def begin(fabric: Fabric, scenario: Scenario[Any], folder: Path, seed: int, began: float) -> None:
-    """Have a process of its own play a scenario, and return when it stands; what it cannot is raised here.
+    """Start a process that runs a scenario, and return when the challenge is ready. Its errors are raised here.
 
-    Interrupted meanwhile, it has healed everything when this returns.
+    If interrupted, the process heals everything before this returns.
     """
     challenge = Challenge(fabric.state)
     challenge.prepare()
 
     def work(control: Control) -> None:
         signal.signal(signal.SIGTERM, _leave)
-        signal.signal(GO_ON, signal.SIG_IGN)  # but where it lingers
+        signal.signal(GO_ON, signal.SIG_IGN)  # except at linger
         os.environ[MARK] = fabric.state.owner
         with cgroup.opened(fabric.state.groups / "@challenge") as group:
             if group is not None:
@@ -142,7 +142,7 @@ def _leave(number: int, _frame: object) -> NoReturn:
 def _attend(
     fabric: Fabric, scenario: Scenario[Any], seed: int, challenge: Challenge, stands: Callable[[], None]
 ) -> None:
-    """Play it; how that ended is written down where its folder is still there."""
+    """Run the scenario, and record how it ended if the challenge's folder still exists."""
     parameters: Parameters = scenario.parameters()
     asked = {
         "scenario": scenario.name,
@@ -174,5 +174,5 @@ def _attend(
 
 
 def go_on(about: ChallengeInfo) -> None:
-    """Have it go on to its end, and return then; OperationFailed when it does not end."""
+    """Make the process continue, and wait for its end. Raises OperationFailed if it does not end."""
     process.dismiss(about.holder.pid, meant=lambda _: about.holder.lives, timeout=_ENDING, number=GO_ON)

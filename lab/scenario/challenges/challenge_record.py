@@ -1,10 +1,10 @@
-"""A challenge: what was hidden in a fabric for somebody to find, as the commands about it know it.
+"""The record of a challenge: the hidden scenario and the progress of the user, on disk.
 
-It is a folder of the fabric's state that no other command prints, for root alone::
+It is a folder in the fabric's state, accessible by root only, which no other command prints::
 
-    challenge/about.json    which scenario, since when, who attends it, hints taken, wrong answers
+    challenge/about.json    scenario, start time, challenge process, hints taken, wrong answers
               end.json      how its run ended; absent while it lasts
-              recording/    what was recorded: all but what came while somebody looked for the cause
+              recording/    the recording, which pauses while the user looks for the cause
 """
 
 from __future__ import annotations
@@ -29,42 +29,42 @@ if TYPE_CHECKING:
     from lab.faults.ledger import Entry
 
 MARK: Final = "ROCELAB_CHALLENGE"
-"""In the environment of every program that a challenge has started: whose it is."""
+"""A variable in the environment of every program of a challenge; its value is the fabric's owner."""
 _NONE: Final = "rocelab scenario break hides something"
 
 
 @dataclass(frozen=True, slots=True)
 class ChallengeInfo:
-    """What is known of a challenge."""
+    """The state of a challenge."""
 
     scenario: str
     folder: str
-    """Of the scenario's module."""
+    """The folder of the scenario's module."""
     seed: int
     began: float
-    """By the clock of whoever plays, in seconds since 1970."""
+    """The time on the user's clock, in seconds since 1970."""
     holder: Holder
-    """Who attends it."""
+    """The challenge process."""
     at: str = ""
-    """The place to which the scenario was moved; "" where it was not."""
+    """The place to which the scenario was moved; otherwise ""."""
     hints: int = 0
     wrong: int = 0
     solved: bool = False
-    """Whether the right answer was given."""
+    """Whether the user gave the right answer."""
     over: float | None = None
-    """When it was, or when it was given up."""
+    """The time of the right answer, or of giving up."""
     scored: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """The folder of a challenge, there or not."""
+    """The folder of a challenge, which may not exist."""
 
     state: FabricState
 
     @property
     def recording(self) -> Path:
-        """What was recorded of it."""
+        """The recording of the challenge."""
         return self.state.challenge / "recording"
 
     @property
@@ -76,7 +76,7 @@ class Challenge:
         return self.state.challenge / "end.json"
 
     def about(self) -> ChallengeInfo | None:
-        """What is known of it; None when there is none."""
+        """Return the state of the challenge; None if there is none."""
         try:
             data: dict[str, Any] = json.loads(self._about.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -84,20 +84,20 @@ class Challenge:
         return ChallengeInfo(**{**data, "holder": Holder(**data["holder"])})
 
     def begin(self, about: ChallengeInfo) -> None:
-        """Write down who attends it, in place of one that is over."""
+        """Record the state of a challenge, replacing that of a previous one."""
         _write(self._about, asdict(about))
 
     def prepare(self) -> None:
-        """A folder for root alone, with nothing in it."""
+        """Create an empty folder, accessible by root only."""
         self.forget()
         self.state.challenge.mkdir(mode=0o700)
 
     def forget(self) -> None:
-        """Leave nothing of it."""
+        """Remove the folder."""
         shutil.rmtree(self.state.challenge, ignore_errors=True)
 
     def change(self, how: Callable[[ChallengeInfo], ChallengeInfo]) -> ChallengeInfo:
-        """Note what whoever plays has done; UsageError when it is gone."""
+        """Update the state after a user's action. Raises UsageError if the challenge is gone."""
         try:
             with locks.held(self.state.challenge):
                 about = how(required(self))
@@ -107,11 +107,11 @@ class Challenge:
             raise UsageError(f"fabric {self.state.name} has no challenge", _NONE) from None
 
     def end(self, why: str) -> None:
-        """Write down how its run ended: "" when it came to its end."""
+        """Record why the run failed; "" if it completed."""
         _write(self._end, {"why": why})
 
     def ended(self) -> str | None:
-        """How its run ended; None while it lasts, or where whoever attended it was killed."""
+        """Return why the run failed, "" if it completed; None while it lasts, or if its process was killed."""
         with contextlib.suppress(FileNotFoundError):
             return str(json.loads(self._end.read_text(encoding="utf-8"))["why"])
         return None
@@ -123,7 +123,7 @@ def _write(path: Path, data: Any) -> None:
 
 
 def required(challenge: Challenge) -> ChallengeInfo:
-    """What is known of a challenge; UsageError when there is none."""
+    """Return the state of a challenge. Raises UsageError if there is none."""
     about = challenge.about()
     if about is None:
         raise UsageError(f"fabric {challenge.state.name} has no challenge", _NONE)
@@ -131,7 +131,7 @@ def required(challenge: Challenge) -> ChallengeInfo:
 
 
 def lasting(state: FabricState) -> ChallengeInfo | None:
-    """What is known of a challenge that somebody attends; None where none is, or one that is over."""
+    """Return the state of a challenge whose process runs; None if there is none."""
     challenge = Challenge(state)
     if not os.access(state.challenge, os.X_OK):
         return None
@@ -140,33 +140,32 @@ def lasting(state: FabricState) -> ChallengeInfo | None:
 
 
 def refuse_another(state: FabricState) -> None:
-    """UsageError where a challenge lasts: what else is broken or played would be taken for it."""
+    """Raise UsageError while a challenge lasts: other faults or scenarios would be taken for it."""
     if lasting(state) is not None:
         raise UsageError(f"fabric {state.name} has a challenge", "rocelab scenario fix ends it, or rocelab down")
 
 
 def visible(state: FabricState, entries: Iterable[Entry]) -> list[Entry]:
-    """The faults that may be told of: not those of a challenge that lasts."""
+    """Return the faults that may be shown: those of an active challenge stay hidden."""
     about = lasting(state)
     return [entry for entry in entries if about is None or entry.holder != about.holder]
 
 
 def mend(state: FabricState) -> bool:
-    """End what a challenge has left whose attendant was killed; whether there was one.
+    """Clean up a challenge whose process was killed. Return whether there was one.
 
-    Its faults are the ledger's, and are healed with those of everybody else; what it has set is put back by
-    ``settings.mend``.
+    Its faults are in the ledger, and are healed like all abandoned ones. ``port_restore.mend`` restores its settings.
     """
     challenge = Challenge(state)
     about = challenge.about() if os.access(state.challenge, os.X_OK) else None
     if about is None or about.holder.lives or challenge.ended() is not None:
         return False
     end_programs(state)
-    with contextlib.suppress(FileNotFoundError):  # it went with its fabric
+    with contextlib.suppress(FileNotFoundError):  # the fabric was taken down
         challenge.end("whoever attended it was killed")
     return True
 
 
 def end_programs(state: FabricState) -> None:
-    """End what a challenge of this fabric has started and left."""
+    """End the remaining programs of a challenge of this fabric."""
     orphans.end(f"{MARK}={state.owner}")

@@ -1,4 +1,4 @@
-"""Judging what somebody takes for the cause of a challenge, without giving the answer away. Pure."""
+"""Judging a user's guess about a challenge without revealing the answer. Pure."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from lab.scenario.challenges.story_answer import StoryAnswer
 
 _NEAREST: Final = 3
-"""Names that are suggested."""
+"""The maximum number of suggested names."""
 _LONGEST: Final = 64
 _FORMS: Final = "a place is a node like leaf1, a port like leaf1:swp1, or a link like leaf1--spine1"
 
 
 class Guess(StrEnum):
-    """How right somebody is."""
+    """The result of a guess."""
 
     RIGHT = "right"
     ELSEWHERE = "right cause, wrong place"
@@ -33,14 +33,14 @@ class Guess(StrEnum):
 
 
 def causes(folder: Path = library.OWN) -> dict[str, StoryAnswer]:
-    """Every cause that a scenario of a folder can have, by its name: of several scenarios the one of that name."""
+    """Return the answers of a folder's scenarios by cause; a scenario named like the cause takes precedence."""
     answers = {name: library.find(name, folder).answer for name in library.names(folder)}
     found = sorted((answer.cause == name, name) for name, answer in answers.items() if answer is not None)
     return {answer.cause: answer for _, name in found if (answer := answers[name]) is not None}
 
 
 def find_cause(name: str, folder: Path = library.OWN) -> StoryAnswer:
-    """The answer whose cause is called so, or whose scenario is; UsageError says which causes exist."""
+    """Return an answer by the name of its cause or scenario. Raises UsageError that suggests causes."""
     known = causes(folder)
     if name in library.names(folder) and name not in known:
         named = library.find(name, folder).answer
@@ -51,7 +51,7 @@ def find_cause(name: str, folder: Path = library.OWN) -> StoryAnswer:
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
-    """Up to three causes that are written alike or share a word, and the command that lists all of them."""
+    """Return a remedy with up to three similar causes, and the command that lists all."""
     names = sorted(known)
     words = set(name[:_LONGEST].split("-"))
     close = get_close_matches(name[:_LONGEST], names, _NEAREST, 0.5)
@@ -63,7 +63,7 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 
 def judge(answer: StoryAnswer, topology: Topology, claimed: StoryAnswer, where: str) -> tuple[Guess, str]:
-    """What of a claim is right, and what contradicts it, in a line; UsageError for a place that does not exist."""
+    """Return how much of a guess is right, and a line that explains it. Raises UsageError for an unknown place."""
     place = ends_of(topology, where)
     if claimed.cause != answer.cause:
         return Guess.WRONG, f"were it {claimed.cause}, then {claimed.sign}. That is not so here"
@@ -76,7 +76,7 @@ def judge(answer: StoryAnswer, topology: Topology, claimed: StoryAnswer, where: 
 
 
 def ends_of(topology: Topology, name: str) -> frozenset[str]:
-    """What a place is, so that places can be compared: a node, a port, or both ends of a link; UsageError."""
+    """Return a place in comparable form: a node, a port, or both ends of a link. Raises UsageError if unknown."""
     if name in topology.by_name:
         return frozenset({name})
     if "--" in name and "," not in name:

@@ -1,4 +1,4 @@
-"""What is wrong in a story: the answer that a challenge asks for, and the ladder of hints that leads to it."""
+"""The answer of a scenario, which a challenge asks for, and the hints that lead to it."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from dataclasses import dataclass
 from typing import Final
 
 RUNGS: Final = ("symptom", "where", "counter", "command", "what it shows")
-"""What each hint is about, from the first to the last."""
+"""The subject of each hint, from the first to the last."""
 LEVELS: Final = (1, 2, 3)
-"""How hard it is: one counter tells; several have to be compared; nothing alarms."""
+"""Levels of difficulty: 1, one counter shows it; 2, several must be compared; 3, nothing raises an alarm."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoryAnswer:
-    """The cause of a story, its places, and the words with which it is hinted at, told and prevented."""
+    """The cause of a scenario, its places, hints, explanation, fix and prevention."""
 
     cause: str
-    """Its name: that of the scenario, or ``capacity`` where nothing is at fault."""
+    """The name of the cause: that of the scenario, or ``capacity`` if there is no fault."""
     where: tuple[str, ...]
-    """Places that are right, the most exact first: ``leaf1``, ``leaf1:swp1``, ``leaf1--spine1``."""
+    """Correct places, the most precise first: ``leaf1``, ``leaf1:swp1``, ``leaf1--spine1``."""
     level: int
     """One of LEVELS."""
     workload: str
-    """Who does what while it is looked for: no word of what is wrong."""
+    """The traffic during the search, without any indication of the fault."""
     hints: tuple[str, str, str, str, str]
-    """One for each of RUNGS."""
+    """A hint for each of RUNGS."""
     sign: str
-    """What is so where this is the cause, and with no other: completes "then ..."."""
+    """A symptom of this cause and no other; completes "then ..."."""
     because: str
     """The root cause, in a sentence or two."""
     fix: str
-    """What mends it."""
+    """The fix."""
     prevention: str
-    """What keeps it from coming back, or tells of it sooner."""
+    """How to prevent the fault, or detect it earlier."""

@@ -1,6 +1,6 @@
-"""Who answers by ARP: leaves ask for their hosts, hosts for their gateways, and for the next host of their network.
+"""ARP probes: leaves probe their hosts; hosts probe their gateways, and another host of their network.
 
-What is asked for are addresses of the plan, as for the pings of ``lab.scenario.probes.probe_traffic``.
+The probed addresses are those of the fabric's plan, as for the pings of ``lab.scenario.probes.probe_traffic``.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from lab.scenario.stage import Stage
 
 Asked = tuple[str, Question]
-"""A question, and the node that asks."""
+"""An ARP probe, and the node that sends it."""
 
 
 def ask_around(stage: Stage, pairs: Sequence[str]) -> None:
-    """Ask for all hosts and gateways, and the first of each pair for the second in its network; note the answers."""
+    """Probe all hosts and gateways, and the second host of each pair from the first; record the answers."""
     asked = [*_on_links(stage), *_within_networks(stage, pairs)]
     try:
         answers = ask([question for _, question in asked])
@@ -60,7 +60,7 @@ def _within_networks(stage: Stage, pairs: Sequence[str]) -> Iterator[Asked]:
 
 
 def _interfaces(stage: Stage, nic: str) -> dict[str, IPv4Interface]:
-    """By interface the addresses of a node, or that of one of its NICs."""
+    """Return a node's addresses by interface, or only that of one of its NICs."""
     plans = stage.fabric.plan[host_of(nic)].interfaces.items()
     return {
         name: plan.address for name, plan in plans if isinstance(plan.address, IPv4Interface) and is_named(nic, name)

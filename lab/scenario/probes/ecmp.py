@@ -1,4 +1,4 @@
-"""By which of its equal ways a switch sends flows: those that run, by their source ports, and those that might."""
+"""ECMP decisions of switches, for running flows (by their source ports) and for hypothetical ones."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from lab.telemetry.read.recording import Recording
 
 _SEEN: Final = 100
-"""Packets of a host that are looked at in one go for the source ports of its QPs."""
+"""Packets captured at a time to find the source ports of a host's QPs."""
 _FIRST: Final = 1000
-"""Seeds that a run may try before it comes to those of the next."""
+"""The number of hash seeds of a run, before those of the next run begin."""
 _SIGMAS: Final = 5
 _ASKED: Final = ("ip", "-batch", "-")
 _WAY: Final = re.compile(r" dev (\S+)")
 
 
 def source_ports(stage: Stage, host: str, qps: int) -> list[int]:
-    """The UDP source ports of all QPs of a host or one of its NICs, which writes, as tcpdump(8) sees them.
+    """Return the UDP source ports of all QPs of a writing host or NIC, as captured by tcpdump(8).
 
-    OperationFailed when there are not so many: two QPs may have one by chance.
+    Raises OperationFailed if there are fewer than ``qps``: two QPs may share one by chance.
     """
     nic = find_nic(stage.fabric, host)
     words = (
@@ -59,50 +59,51 @@ def source_ports(stage: Stage, host: str, qps: int) -> list[int]:
 
 
 def ways(stage: Stage, pair: str, came: str, ports: Iterable[int]) -> dict[int, str]:
-    """By which interface a switch would send RoCEv2 of a pair now, by source port; to look at, and not recorded.
+    """Return, by source port, the interface by which a switch would send a pair's RoCEv2 packets. Not recorded.
 
-    The packets come in by ``came``, ``leaf1:swp3``. It is the switch's kernel that says so (``ip route get``).
+    The packets enter by the port ``came``, for example ``leaf1:swp3``. The switch's kernel decides (``ip route
+    get``).
     """
     asked = list(ports)
     return _read(asked, _ask(stage, pair, came, asked).stdout)
 
 
 def show_ways(stage: Stage, pair: str, came: str, ports: Iterable[int]) -> None:
-    """Record by which interface a switch would send RoCEv2 of a pair, a line for each source port in turn."""
+    """Record the interface by which a switch would send a pair's RoCEv2 packets, a line for each source port."""
     began = time.monotonic_ns()
     stage.recorder.command(came.partition(":")[0], _ASKED, _ask(stage, pair, came, ports), began=began)
 
 
 def ways_shown(rec: Recording, phase: str, ports: Iterable[int]) -> Mapping[int, str]:
-    """By which interface, by source port, as ``show_ways`` of a phase had it; UsageError when there was none."""
+    """Return the result of a phase's ``show_ways`` by source port. Raises UsageError if there was none."""
     return _read(list(ports), said(rec, phase, "ip"))
 
 
 def moved(before: Mapping[int, str], after: Mapping[int, str]) -> set[int]:
-    """The source ports of the flows that take another way than before."""
+    """Return the source ports of flows that changed their path."""
     return {port for port, way in before.items() if after.get(port) != way}
 
 
 def moves_shown(
     rec: Recording, before: str, after: str, ports: Sequence[int], lost: str
 ) -> tuple[set[int], set[int]]:
-    """The flows that take another way in a second phase, and those that were on the port ``lost`` in the first."""
+    """Return the flows that changed their path between two phases, and those that used the port ``lost`` before."""
     had, have = (ways_shown(rec, phase, ports) for phase in (before, after))
     return moved(had, have), {port for port, way in had.items() if way == way_of(lost)}
 
 
 def is_share(found: Sized, share: float, of: Sized) -> bool:
-    """Whether that many of so many are a share that chance allows: 5 sigma of the binomial distribution."""
+    """Return whether a number of flows is within 5 sigma of an expected share (binomial distribution)."""
     return abs(len(found) / len(of) - share) < _SIGMAS * sqrt(share * (1 - share) / len(of))
 
 
 def way_of(port: str) -> str:
-    """The interface of a port: ``swp1`` of ``leaf1:swp1``."""
+    """Return the interface of a port: ``swp1`` of ``leaf1:swp1``."""
     return port.partition(":")[2]
 
 
 def draw(stage: Stage, node: str, fits: Callable[[], bool]) -> Entry:
-    """Seeds of a switch's hash, one after the other from the run's own on, until ``fits`` says so; to be healed."""
+    """Set a switch's hash seed to one value after the other until ``fits`` returns True. Heal the returned entry."""
     drawn = stage.inject("ecmp-hash", node, seed=_FIRST * stage.seed)
     for seed in count(_FIRST * stage.seed):
         stage.run(node, "sysctl", "-qw", f"net.ipv4.fib_multipath_hash_seed={seed}")
@@ -121,7 +122,7 @@ def _ask(stage: Stage, pair: str, came: str, ports: Iterable[int]) -> Completed:
 
 
 def _read(ports: list[int], shown: str) -> dict[int, str]:
-    """Each answer begins with the address asked for; what belongs to it is indented."""
+    """Parse the answers of ip. Each begins with the address; continuation lines are indented."""
     answers = [line for line in shown.splitlines() if line and not line.startswith(" ")]
     found = [match.group(1) for line in answers if (match := _WAY.search(line))]
     return dict(zip(ports, found, strict=True))

@@ -1,6 +1,6 @@
-"""Rings of NICs that a diagnosis probes between, and the links and addresses of a NIC by its name.
+"""Rings of NICs between which a diagnosis probes, and the links of a NIC by its name.
 
-A NIC is named ``h1`` where its host has only one, and ``h1:eth2`` in fabrics in which a host has several.
+A NIC is named ``h1`` if its host has only one, and ``h1:eth2`` in fabrics in which hosts have several.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 
 def rings(topology: Topology) -> list[list[str]]:
-    """NICs that can reach each other, two or more, in an order in which neighbours are at different leaves.
+    """Return rings of two or more NICs that can reach each other, ordered so that neighbours are at different leaves.
 
-    No ring has two NICs of a host. Where hosts have several, there is a ring of the first ones, one of the second
-    ones and so on: the rails of a rail-optimised fabric. A NIC that would be alone is with one of another host.
+    A ring has one NIC of a host at most. If hosts have several NICs, the first ones form a ring, the second ones
+    another, and so on: the rails of a rail-optimised fabric. A NIC that would be alone is paired with one of another
+    host.
     """
     found: dict[tuple[tuple[str, str], int], dict[str, list[str]]] = {}
     for nic, reach, number in _placed(topology):
@@ -36,7 +37,7 @@ def rings(topology: Topology) -> list[list[str]]:
 
 
 def links_of_nic(topology: Topology, nic: str) -> tuple[Link, ...]:
-    """The links of a NIC: of ``h1`` all of the host's, and of a bond those of its members."""
+    """Return the links of a NIC: for ``h1`` all of the host's, for a bond those of its members."""
     host, _, interface = nic.partition(":")
     links = tuple(topology.links_of(host))
     members = {end.interface for bond in _bonds(topology, host) if bond[0] == nic for end in bond[1]}
@@ -45,17 +46,17 @@ def links_of_nic(topology: Topology, nic: str) -> tuple[Link, ...]:
 
 
 def host_of(nic: str) -> str:
-    """The host of a NIC."""
+    """Return the host of a NIC."""
     return nic.partition(":")[0]
 
 
 def is_named(nic: str, interface: str) -> bool:
-    """Whether a NIC's name is that of an interface of its host, or leaves it open."""
+    """Return whether a NIC's name denotes an interface of its host, or no interface at all."""
     return nic.partition(":")[2] in {"", interface}
 
 
 def _placed(topology: Topology) -> Iterator[tuple[str, tuple[str, str], int]]:
-    """Each NIC with what those share that it reaches, and which of its host's NICs there it is."""
+    """Yield each NIC with its reachability group, and its number among its host's NICs in that group."""
     reach = reach_of_ends(topology)
     nics = {host.name: dict(_nics(topology, host.name)) for host in topology.having(Role.HOST)}
     several = any(len(ends) > 1 for ends in nics.values())
@@ -69,7 +70,7 @@ def _placed(topology: Topology) -> Iterator[tuple[str, tuple[str, str], int]]:
 
 
 def _nics(topology: Topology, host: str) -> Iterator[tuple[str, Endpoint]]:
-    """The NICs of a host with the end of their first link: interfaces that are in no bond, and bonds."""
+    """Yield a host's NICs (bonds, and interfaces in no bond) with the end of their first link."""
     bond_of = {end: (name, members[0]) for name, members in _bonds(topology, host) for end in members}
     for link in topology.links_of(host):
         end = link.end_at(host)
@@ -86,18 +87,18 @@ def _leaf(link: Link, nic: str) -> str:
 
 
 def _dealt(leaves: Sequence[Sequence[str]]) -> list[str]:
-    """The first of each leaf, then the second of each, and so on."""
+    """Return the first NIC of each leaf, then the second of each, and so on."""
     most = max(map(len, leaves))
     return [nics[turn] for turn in range(most) for nics in leaves if turn < len(nics)]
 
 
 def _companion(nic: str, others: Sequence[str]) -> list[str]:
-    """The last NIC of another host, if there is any."""
+    """Return the last NIC of another host, if there is any."""
     return [other for other in others if host_of(other) != host_of(nic)][-1:]
 
 
 def of_each_leaf(topology: Topology, nics: Sequence[str]) -> list[str]:
-    """One NIC of each leaf, of different hosts where that can be."""
+    """Return one NIC of each leaf, of different hosts if possible."""
     leaves: dict[str, list[str]] = {}
     for nic in nics:
         leaves.setdefault(_leaf(links_of_nic(topology, nic)[0], nic), []).append(nic)

@@ -1,4 +1,4 @@
-"""Looks at the overlay that scenarios share: what a leaf has behind a tunnel, and what FRR says."""
+"""Overlay state for scenarios: MACs behind tunnels, next hops, routes and FRR output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _HOPS: Final = ("ip", "-json", "nexthop", "show")
 FLOODED: Final = "00:00:00:00:00:00"
-"""The MAC of the entries by which a VXLAN device floods (bridge(8))."""
+"""The MAC of FDB entries by which a VXLAN device floods (bridge(8))."""
 
 
 def _words(vni: int) -> tuple[str, ...]:
@@ -32,17 +32,17 @@ def _behind(shown: str, vtep: str) -> set[str]:
 
 
 def tunnel_has(stage: Stage, leaf: str, vni: int, vtep: str, macs: AbstractSet[str]) -> bool:
-    """Whether a leaf has all these MACs behind a VTEP now; to wait for, and not recorded."""
+    """Return whether a leaf has all these MACs behind a VTEP now. Not recorded."""
     return macs <= _behind(stage.fabric.namespace(leaf).run(_words(vni)).stdout, vtep)
 
 
 def show_fdb(stage: Stage, leaf: str, vni: int) -> None:
-    """Record what a leaf has behind the tunnel of a VNI."""
+    """Record the FDB of a leaf's tunnel of a VNI."""
     stage.run(leaf, *_words(vni))
 
 
 def macs_behind(rec: Recording, phase: str, vtep: str) -> set[str]:
-    """The MACs behind a VTEP as the one ``show_fdb`` of a phase had them; UsageError when there was none."""
+    """Return the MACs behind a VTEP from a phase's ``show_fdb``. Raises UsageError if there was none."""
     return _behind(said(rec, phase, "bridge"), vtep)
 
 
@@ -54,19 +54,19 @@ def _ways(database: str, hops: str, mac: str) -> set[str]:
 
 
 def ways_to(stage: Stage, leaf: str, vni: int, mac: str) -> set[str]:
-    """The VTEPs by which a leaf sends to a MAC of a segment now; to wait for, and not recorded."""
+    """Return the VTEPs by which a leaf now sends to a MAC of an Ethernet segment. Not recorded."""
     database, hops = (stage.fabric.namespace(leaf).run(words).stdout for words in (_words(vni), _HOPS))
     return _ways(database, hops, mac)
 
 
 def show_ways(stage: Stage, leaf: str, vni: int) -> None:
-    """Record by which VTEPs a leaf sends to the MACs of segments: groups of next hops."""
+    """Record the VTEPs by which a leaf sends to MACs of Ethernet segments: next-hop groups."""
     show_fdb(stage, leaf, vni)
     stage.run(leaf, *_HOPS)
 
 
 def ways_shown(rec: Recording, phase: str, mac: str) -> set[str]:
-    """The VTEPs to a MAC as the one ``show_ways`` of a phase had them; UsageError when there was none."""
+    """Return the VTEPs of a MAC from a phase's ``show_ways``. Raises UsageError if there was none."""
     return _ways(said(rec, phase, "bridge"), said(rec, phase, "ip"), mac)
 
 
@@ -75,7 +75,7 @@ def _paths(shown: str) -> int:
 
 
 def paths_to(stage: Stage, switch: str, address: str) -> int:
-    """How many equal paths a switch has to an address now; to wait for, and not recorded."""
+    """Return how many equal-cost paths a switch has to an address now. Not recorded."""
     return _paths(stage.fabric.namespace(switch).run(_route(address)).stdout)
 
 
@@ -85,7 +85,7 @@ def show_paths(stage: Stage, switch: str, address: str) -> None:
 
 
 def paths_shown(rec: Recording, phase: str) -> int:
-    """How many equal paths the one ``show_paths`` of a phase had; UsageError when there was none."""
+    """Return the number of equal-cost paths from a phase's ``show_paths``. Raises UsageError if there was none."""
     return _paths(said(rec, phase, "ip"))
 
 
@@ -94,45 +94,45 @@ def _route(address: str) -> tuple[str, ...]:
 
 
 def ping_each(stage: Stage, src: str, *hosts: str) -> None:
-    """A second of pings from a host to each of these: what goes on over and over where a story lingers."""
+    """Ping each of these hosts for a second: for repetition while a challenge waits."""
     for host in hosts:
         probe(stage, src, host, count=5)
 
 
 def reaches(stage: Stage, host: str, address: str) -> bool:
-    """Whether an address answers a host now; to wait for, and not recorded."""
+    """Return whether an address answers a host's ping now. Not recorded."""
     words = ("ping", "-n", "-q", "-c1", "-W1", address)
     return stage.fabric.namespace(host).run(words, check=False).returncode == 0
 
 
 def nothing_changes(rec: Recording, phase: str) -> Verdict:
-    """No link and no BGP session changes in a phase."""
+    """Pass if no link and no routing session changes in a phase."""
     links, sessions = link_changes(rec, phase), session_changes(rec, phase)
     return expect(not links and not sessions, f"{len(links)} links changed, {len(sessions)} sessions changed")
 
 
 def no_session_is_lost(rec: Recording, phase: str) -> Verdict:
-    """No session that brings routes goes down in a phase; a session that comes up is no loss."""
+    """Pass if no routing session goes down in a phase."""
     lost = [each for each in session_changes(rec, phase) if is_lost(each)]
     return expect(not lost, f"{len(lost)} sessions are lost")
 
 
 def hosts_reached(rec: Recording, host: str) -> list[list[bool]]:
-    """Whether each ping of a host was answered, by act; UsageError where an act has no ping."""
+    """Return, by act, whether each ping of a host was answered. Raises UsageError if an act has no ping."""
     return [[each.exit_code == 0 for each in commands(rec, act, "ping") if each.node == host] for act in ACTS]
 
 
 def all_reached(rec: Recording, host: str) -> list[bool]:
-    """Whether all pings of a host in each act were answered; no where it sent none."""
+    """Return, by act, whether all pings of a host were answered; False if it sent none."""
     return [bool(answers) and all(answers) for answers in hosts_reached(rec, host)]
 
 
 def until_reached(stage: Stage, host: str, *addresses: str) -> None:
-    """Wait until all addresses answer a host: its ARP entries may be incomplete for a second after a path is back."""
+    """Wait until all addresses answer a host. After a path recovers, ARP entries may be incomplete for a second."""
     what = f"{host} to reach {' and '.join(addresses)}"
     stage.until(lambda: all(reaches(stage, host, each) for each in addresses), what)
 
 
 def frr(stage: Stage, switch: str, *commands: str) -> None:
-    """Record what FRR says to commands of vtysh."""
+    """Record the output of vtysh commands."""
     stage.run(switch, "vtysh", *stage.fabric.router(switch).vtysh(*commands)[1:])

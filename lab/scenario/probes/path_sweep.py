@@ -1,7 +1,7 @@
-"""A sweep over every equal path between leaves, by UDP source port, of small packets and of some as large as the MTU.
+"""The path sweep: small packets and some of MTU size over every equal-cost path, selected by UDP source port.
 
-One NIC of each leaf sends to one of the next, around: so every link between switches is crossed in both directions.
-By which path a source port goes is what the kernel of each switch says.
+One NIC of each leaf sends to one of the next leaf, in a ring. So each link between switches is crossed in both
+directions. The kernel of each switch reports the path of a source port.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from lab.scenario.stage import Stage
 
 Path = tuple[str, ...]
-"""The ports by which packets leave: the source's first, then each switch's."""
+"""The egress ports of a path: the source's, then each switch's."""
 
 _PORTS: Final = range(61000, 61256)
-"""Above those that Linux gives to programs, and enough that sixteen paths are all among them."""
+"""Above Linux's ephemeral ports; enough ports to find sixteen paths."""
 _PATHS: Final = 32
-"""Of a pair."""
+"""The maximum number of paths of a pair."""
 _ROUNDS: Final = 100
 _EVERY: Final = 10
-"""In one of so many rounds a large one goes along."""
+"""One in so many rounds includes a large packet."""
 _SHARE: Final = 4
-"""Of its link's rate a host sends one part in so many."""
+"""A host sends at most its link's rate divided by this."""
 _HOPS: Final = 16
 _AT_ONCE: Final = 8
 
 
 def sweep_paths(stage: Stage, nics: Sequence[str]) -> None:
-    """Sweep between one NIC of each leaf among ``nics``, and note of each path what was sent and what came.
+    """Sweep between one NIC of each leaf among ``nics``, and record the packets sent and received on each path.
 
     NICs without an IPv4 address of their own, and pairs without a route, are left out. In an overlay, whose tunnels
-    choose source ports of their own, it does nothing.
+    choose their own source ports, it does nothing.
     """
     topology = stage.fabric.topology
     chosen = of_each_leaf(topology, _with_addresses(stage, nics)) if topology.overlay is None else []
@@ -68,7 +68,7 @@ def sweep_paths(stage: Stage, nics: Sequence[str]) -> None:
 
 
 def _with_addresses(stage: Stage, nics: Sequence[str]) -> list[str]:
-    """NICs with RDMA that have an IPv4 address on a cable of their own."""
+    """Return the RDMA NICs with an IPv4 address on a cabled interface."""
     found = []
     for nic in nics:
         named = [each for each in nics_of(stage.fabric, host_of(nic)) if is_named(nic, each.interface)]
@@ -84,7 +84,7 @@ def _is_within_a_host(pair: str) -> bool:
 
 
 def _paths(stage: Stage, pair: str) -> Mapping[Path, int]:
-    """A source port for each of the paths that source ports choose from."""
+    """Return a source port for each path of a pair; empty, with a note, without a route."""
     try:
         return covering(stage, pair)
     except OperationFailed as error:
@@ -93,7 +93,7 @@ def _paths(stage: Stage, pair: str) -> Mapping[Path, int]:
 
 
 def covering(stage: Stage, pair: str) -> dict[Path, int]:
-    """By path from end to end the lowest source port that takes it; OperationFailed where there is no route."""
+    """Return the lowest source port of each end-to-end path. Raises OperationFailed if there is no route."""
     peers = {str(end): link.other(end) for link in stage.fabric.topology.links for end in link.ends}
     src, dst = (find_nic(stage.fabric, name) for name in parse_pair(pair))
     going: dict[Path, list[int]] = {(f"{src.host}:{src.interface}",): list(_PORTS)}
@@ -120,12 +120,12 @@ def _flow(stage: Stage, pair: str, port: int) -> SweepFlow:
 
 
 def _large(topology: Topology, pairs: Sequence[str]) -> int:
-    """The MTU that the links of all these NICs are meant to have."""
+    """Return the smallest MTU of these NICs' links in the topology."""
     return min(links_of_nic(topology, nic)[0].mtu for pair in pairs for nic in parse_pair(pair))
 
 
 def _pause(topology: Topology, pairs: Sequence[str], paths: int) -> float:
-    """Seconds between rounds, so that no queue stands for what is sent over so many paths."""
+    """Return the seconds between rounds, so that the sweep builds no queue."""
     slowest = min(links_of_nic(topology, nic)[0].rate for pair in pairs for nic in parse_pair(pair))
     octets = _large(topology, pairs) / _EVERY + 150
     return paths * octets * 8 * _SHARE / slowest

@@ -1,8 +1,8 @@
-"""Traffic that a diagnosis makes itself, where nobody else has any: pings as large as they may be, and a little RDMA.
+"""Diagnostic traffic for an idle fabric: pings of maximum size, and a little RDMA.
 
-A fabric that is idle shows no loss. NICs form rings in which neighbours are at different leaves where that can be:
-so each NIC and each leaf sends and receives, and several QPs of each pair go by several of the equal paths. They
-send so little that no queue stands for it.
+An idle fabric shows no loss. The NICs form rings in which neighbours are at different leaves if possible. So each NIC
+and each leaf sends and receives, and the QPs of a pair use several equal-cost paths. The traffic is too little to
+build queues.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ if TYPE_CHECKING:
     from lab.scenario.stage import Stage
 
 _AT_ONCE: Final = 8
-"""Pings."""
+"""Pings that run at the same time."""
 _PATIENCE: Final = 30.0
-"""Seconds for one; it waits for its answer for one of them."""
+"""The timeout of a ping command in seconds; ping itself waits one second for the answer."""
 _SMALL: Final = 56
-"""Octets behind the header of a ping that passes everywhere."""
+"""The payload octets of a ping that fits every link."""
 _QPS: Final = 8
 _MESSAGE: Final = 16384
-"""Octets: four packets, so that one that is lost has followers who tell."""
+"""Octets: four packets, so that a lost packet is revealed by those that follow it."""
 _SHARE: Final = 16
-"""Of its link's rate a host sends one part in so many."""
+"""A host sends at most its link's rate divided by this."""
 _LOOK: Final = 0.1
-"""Seconds in which a port that may not send at all is told from one that is paused now and then."""
+"""Seconds of observation that distinguish a permanently paused port from one that is paused briefly."""
 _ALWAYS: Final = 0.99
 
 
 @contextlib.contextmanager
 def probing(stage: Stage) -> Iterator[None]:
-    """Ping around rings of NICs, ask by ARP, sweep all paths, have those write that were reached; look for filters.
+    """Run pings around rings of NICs, ARP probes, a path sweep, and RDMA writes between pairs that answered.
 
-    All of it is recorded: the pings, the answers, the filters, and who could not begin. Killed, it leaves no
-    transfers: the next command about the fabric ends them.
+    Everything is recorded: pings, answers, packet filters, and pairs that failed to start. If this process is killed,
+    the next command on the fabric ends its transfers.
 
-    Nobody writes while a port may not send at all: what stands in its queue belongs to queue pairs, and when their
-    program ends rxe waits up to 51 s for each of them, one after the other.
+    No writes run while a port may not send at all. Packets in its queue belong to QPs, and when their program ends,
+    rxe waits up to 51 s for each of them in turn.
     """
     nics = rings(stage.fabric.topology)
     pairs = [pair for each in nics for pair in ring(each)]
@@ -82,13 +82,13 @@ def probing(stage: Stage) -> Iterator[None]:
 
 
 def _has_device(stage: Stage, nic: str) -> bool:
-    """Whether a NIC has an RDMA device to write with, which may be gone."""
+    """Return whether a NIC's RDMA device exists."""
     found = [each for each in nics_of(stage.fabric, host_of(nic)) if is_named(nic, each.interface)]
     return any(sysfs.exists(each.device) for each in found[:1])
 
 
 def _standing(stage: Stage) -> list[str]:
-    """Ports that may not send, in any priority, for as long as they are looked at."""
+    """Return ports that are paused in some priority during the whole observation."""
     maps, nodes = open_maps(stage.fabric.name), stage.fabric.numbering.nodes
     first = {name: counters.read(maps, node) for name, node in nodes.items()}
     time.sleep(_LOOK)
@@ -102,7 +102,7 @@ def _standing(stage: Stage) -> list[str]:
 
 
 def _ping(stage: Stage, pairs: Sequence[str]) -> list[str]:
-    """Pairs of which the small ping was answered."""
+    """Return the pairs whose small ping was answered."""
 
     def ping(wish: tuple[str, int]) -> tuple[int, process.Completed]:
         pair, size = wish
@@ -123,11 +123,11 @@ def _ping(stage: Stage, pairs: Sequence[str]) -> list[str]:
 
 
 def _largest(topology: Topology, pair: str) -> int:
-    """Octets behind the headers of IPv6 and ICMPv6, which are the longer ones (RFC 8200, RFC 4443)."""
+    """Return the payload octets of the largest ping, with headers of IPv6 and ICMPv6 (RFC 8200, RFC 4443)."""
     return min(link.mtu for nic in parse_pair(pair) for link in links_of_nic(topology, nic)) - 48
 
 
 def _pace(topology: Topology) -> int:
-    """Messages a second of a pair, of the slowest link that a host has."""
+    """Return the messages per second of a pair, for the slowest link of a host."""
     slowest = min(link.rate for host in topology.having(Role.HOST) for link in topology.links_of(host.name))
     return max(1, slowest // _SHARE // (8 * _MESSAGE))

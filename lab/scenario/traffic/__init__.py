@@ -1,1 +1,1 @@
-"""Traffic of scenarios beside RDMA writes: finite transfers, TCP, pings, and traffic patterns."""
+"""Traffic of scenarios other than plain RDMA writes: finite transfers, TCP, pings, and traffic patterns."""

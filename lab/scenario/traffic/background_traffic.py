@@ -1,6 +1,6 @@
-"""Work beside RDMA that goes on while a block lasts: TCP, and pings that tell when a path is there, and how long.
+"""Background traffic for the length of a block: TCP streams, and pings that measure reachability and delay.
 
-Each is a program in a node. When it has ended, it is a command of the recording, which
+Each is a program in a node. Once it has ended, its output is recorded as a command, which
 ``lab.telemetry.read.program_series`` reads.
 """
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from lab.scenario.stage import Stage
 
 _LONGEST: Final = 86_400
-"""Seconds; whoever stops them comes earlier."""
+"""Seconds. Streams are stopped earlier, at the end of their block."""
 _LAST_WORDS: Final = 5.0
-"""Seconds for a program to say what it has seen, once it was asked to end."""
+"""Seconds for a program to print its results after SIGINT."""
 _BLOCK: Final = "16K"
-"""What iperf3 counts when it has come whole: an eightieth of what a tenth of a second brings at 100 Mb/s."""
+"""The unit in which iperf3 counts: one eightieth of 100 Mb/s for a tenth of a second."""
 
 
 @contextlib.contextmanager
 def streaming(stage: Stage, *pairs: str, rate: int = 0, dscp: int = 0) -> Iterator[None]:
-    """Have pairs of hosts like ``h1:h4`` send by TCP meanwhile, ``rate`` bit/s each where it is given (iperf3).
+    """Run TCP streams between pairs of hosts like ``h1:h4`` for the block, at ``rate`` bit/s each if given (iperf3).
 
-    All stream when the block begins. What arrives is reported ten times a second by the receiver.
-    OperationFailed when one cannot connect.
+    All streams run when the block begins. The receiver reports the received bytes ten times a second. Raises
+    OperationFailed if one cannot connect.
     """
     with contextlib.ExitStack() as going:
         folder = Path(going.enter_context(tempfile.TemporaryDirectory(prefix="rocelab-")))
@@ -50,9 +50,9 @@ def streaming(stage: Stage, *pairs: str, rate: int = 0, dscp: int = 0) -> Iterat
 def pinging(
     stage: Stage, *pairs: str, interval: float = 0.01, size: int = 56, identifier: int | None = None
 ) -> Iterator[None]:
-    """Have hosts ping another one meanwhile, every ``interval`` seconds with ``size`` octets behind the header.
+    """Run pings between pairs of hosts for the block, every ``interval`` seconds with ``size`` payload octets.
 
-    The ``identifier`` is ICMP's: bonds choose a leg by it, which is chance where none is given.
+    ``identifier`` is the ICMP identifier, by which bonds choose a member; random if not given.
     """
     options = ["-n", "-D", "-O", "-i", f"{interval:g}", "-s", str(size)]
     options += [] if identifier is None else ["-e", str(identifier)]
@@ -89,7 +89,7 @@ def _stream(stage: Stage, going: contextlib.ExitStack, pair: str, file: Path, op
 
 
 def _began(report: Path) -> int:
-    """When a stream began, in ns of CLOCK_MONOTONIC: a report is written when the time is over that it is of."""
+    """Return when a stream began, in ns of CLOCK_MONOTONIC: a report is written at the end of its interval."""
     while True:
         written = report.stat().st_mtime_ns
         ended = reports(report.read_text(encoding="utf-8"))[-1].end
@@ -99,7 +99,7 @@ def _began(report: Path) -> int:
 
 @contextlib.contextmanager
 def _running(stage: Stage, node: str, argv: list[str], file: Path) -> Iterator[PerftestSide]:
-    """Run a program meanwhile, ask it to end as Ctrl-C does, and record what it has printed."""
+    """Run a program for the block, end it by SIGINT, and record its output."""
     side = PerftestSide(node, stage.fabric.namespace(node), argv, Path(f"{file}-out"), Path(f"{file}-err"))
     began = time.monotonic_ns()
     try:

@@ -1,4 +1,4 @@
-"""Work that comes to an end: so many messages, and how long they take to complete. What each took is recorded."""
+"""Finite transfers: a number of messages, whose completion times are recorded."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 def transfer(
     stage: Stage, *pairs: str, messages: int, size: int = 65536, qps: int = 1, verb: Verb = Verb.WRITE
 ) -> None:
-    """Have pairs like ``h1:h4`` move so many ``messages`` of ``size`` bytes on each QP, all at once.
+    """Transfer ``messages`` messages of ``size`` bytes on each QP of pairs like ``h1:h4``, all pairs at once.
 
-    Returns when all have ended. How long each pair took is in ``Recording.transfers``; the hosts' ports say what went
-    on meanwhile.
+    Returns when all are complete. The time of each pair is in ``Recording.transfers``.
     """
     test = BandwidthTest(verb=verb, size=size, qps=qps, duration=None, iterations=messages)
     stage.recorder.note("transfer", pairs=list(pairs), messages=messages, size=size, qps=qps, verb=verb.value)
@@ -32,10 +31,10 @@ def transfer(
 
 
 def fetch(stage: Stage, *pairs: str, messages: int, size: int = 65536) -> None:
-    """Have ``h1`` of a pair ``h1:h4`` read messages from ``h4`` one after the other, all pairs at once.
+    """Let ``h1`` of a pair ``h1:h4`` read messages from ``h4`` one after the other, all pairs at once.
 
-    Returns when all have ended. Each message is timed, from its request to its last octet; one more is read than is
-    timed.
+    Returns when all are complete. Each message is timed, from its request to its last octet. One more message is read
+    than is timed.
     """
     stage.recorder.note("fetch", pairs=list(pairs), messages=messages, size=size)
     found = [find_pair(stage.fabric, *parse_pair(pair)) for pair in pairs]

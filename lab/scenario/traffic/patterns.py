@@ -1,4 +1,4 @@
-"""Who transfers to whom: the patterns of collective operations, as pairs like ``h1:h4`` for ``Stage.writing``."""
+"""Traffic patterns of collective operations, as pairs like ``h1:h4`` for ``Stage.writing``."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 
 def incast(senders: Sequence[str], receiver: str) -> list[str]:
-    """All write to one. UsageError when that one is a sender, too."""
+    """Return pairs from all senders to one receiver. Raises UsageError if the receiver is a sender, too."""
     _require_different([*senders, receiver])
     return [f"{sender}:{receiver}" for sender in senders]
 
 
 def ring(hosts: Sequence[str]) -> list[str]:
-    """Each writes to the next, and the last to the first: what a ring all-reduce does in every step."""
+    """Return pairs from each host to the next, and from the last to the first: a step of a ring all-reduce."""
     _require_different(hosts)
     return [f"{src}:{dst}" for src, dst in zip(hosts, [*hosts[1:], hosts[0]], strict=True)]
 
 
 def all_to_all(hosts: Sequence[str]) -> list[str]:
-    """Each writes to every other one at once."""
+    """Return pairs from each host to every other."""
     _require_different(hosts)
     return [f"{src}:{dst}" for src, dst in permutations(hosts, 2)]
 

@@ -1,4 +1,4 @@
-"""Work for a fabric besides ``Stage.writing``: transfers of any shape, probes, and what programs said in a phase."""
+"""Further traffic for scenarios: transfers of other shapes, probes, and the output of commands in a phase."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from lab.telemetry.read.recording import RecordedCommand, Recording
 
 RESENT: Final = 4.096e-6 * 2**DEFAULT_TIMEOUT + 0.25
-"""Seconds after which every QP sends again whose path was moved under it.
+"""Seconds until every QP has retransmitted after its path was changed.
 
-Packets that overtake others are refused, and one NAK is sent for all of them (IBA 9.7.5.1.1). When it comes to
-nothing, because the path moves again meanwhile, the sender waits for the QP's timeout, 1.07 s. What waits for the old
-path has long left by then.
+Packets that overtake others are rejected, with one NAK for all of them (IBA 9.7.5.1.1). If that NAK has no effect
+because the path changes again, the sender waits for the QP's timeout, 1.07 s. By then all packets on the old path
+have left it.
 """
 _LONGEST: Final = 3600
-"""Seconds; whoever stops a transfer comes earlier."""
+"""Seconds. Transfers are stopped earlier."""
 _PATIENCE: Final = 4.0
-"""Seconds until a program has sent its first packet."""
+"""The maximum seconds until a program has sent its first packet."""
 _SHOWN: Final = 6
-"""GIDs of a table that are shown."""
+"""The number of GIDs that ``show_gids`` shows."""
 
 
 @contextlib.contextmanager
 def circulating(stage: Stage, *pairs: str, packets: int, size: int = 4096) -> Iterator[None]:
-    """Keep so many ``packets`` of each pair under way meanwhile, one of each QP: the queue before them stands still.
+    """Keep ``packets`` packets of each pair in flight for the block, one per QP: the queue depth stays constant.
 
-    A QP sends its next message of ``size`` bytes, which fits in a packet, when the last one was acknowledged.
+    A QP sends its next message of ``size`` bytes, which fits into a packet, when the last one was acknowledged.
     """
     test = BandwidthTest(size=size, qps=packets, tx_depth=1)
     stage.recorder.note("traffic", pairs=list(pairs), qps=packets, size=size, tx_depth=1, tclass=test.tclass)
@@ -50,18 +50,18 @@ def circulating(stage: Stage, *pairs: str, packets: int, size: int = 4096) -> It
 
 
 def probe(stage: Stage, src: str, dst: str, size: int = 56, count: int = 1) -> None:
-    """``ping`` between hosts, not to be fragmented: ``size`` bytes behind its header, a second's patience each."""
+    """Run ``ping`` between hosts with the DF bit and ``size`` payload bytes, and wait a second for each answer."""
     stage.run(src, *ping_words(str(find_nic(stage.fabric, dst).address), size, count))
 
 
 def ping_words(address: str, size: int, count: int = 1, source: str = "") -> tuple[str, ...]:
-    """The command line of ``probe``, with the address to send from where a host has several."""
+    """Return the command line of ``probe``, with the source address if a host has several."""
     options = ("-n", "-q", "-M", "do", "-c", str(count), "-i", "0.2", "-W", "1", "-s", str(size))
     return ("ping", *options, *(("-I", source) if source else ()), address)
 
 
 def commands(rec: Recording, phase: str, program: str) -> list[RecordedCommand]:
-    """The commands of this program that were run in a phase; UsageError when it has none, or was not."""
+    """Return a program's commands in a phase. Raises UsageError if there are none, or no such phase."""
     within = rec.phase(phase)
     found = [
         each
@@ -74,14 +74,14 @@ def commands(rec: Recording, phase: str, program: str) -> list[RecordedCommand]:
 
 
 def said(rec: Recording, phase: str, program: str) -> str:
-    """All that a program printed in a phase; UsageError as of ``commands``."""
+    """Return all output of a program in a phase. Raises UsageError like ``commands``."""
     return "\n".join(each.stdout for each in commands(rec, phase, program))
 
 
 def attempt(stage: Stage, pair: str, seconds: float, index: int) -> None:
-    """Let a pair transfer for so long, its far end by the GID of this ``index``; counters tell what came of it.
+    """Run a transfer of a pair for some seconds, with the GID ``index`` at its far end; it may fail.
 
-    The time begins with the first packet that is sent, be it answered or not.
+    The time begins with the first packet sent, whether or not it is answered. Counters show the result.
     """
     test = BandwidthTest(size=4096, tx_depth=16)
     stage.recorder.note("traffic", pairs=[pair], gid_index=index, size=test.size)
@@ -103,42 +103,42 @@ def attempt(stage: Stage, pair: str, seconds: float, index: int) -> None:
 
 
 def gid_index(stage: Stage, host: str) -> int:
-    """Which index the GID of a host's address has now."""
+    """Return the current index of the GID of a host's address."""
     nic = find_nic(stage.fabric, host)
     return sysfs.gid_index(nic.device, nic.address)
 
 
 def show_gids(stage: Stage, host: str) -> None:
-    """The first of a host's GIDs, by their files below /sys/class/infiniband."""
+    """Record the first GIDs of a host, from /sys/class/infiniband."""
     table = sysfs.DEVICES / find_nic(stage.fabric, host).device / "ports" / "1" / "gids"
     stage.run(host, "grep", "-H", ":", *(str(table / str(number)) for number in range(_SHOWN)))
 
 
 def show_queue(stage: Stage, port: str) -> None:
-    """What tc(8) says of what waits at a port, was sent and was dropped."""
+    """Record a port's queue, sent packets and drops, from tc(8)."""
     node, _, interface = port.partition(":")
     stage.run(node, "tc", "-s", "qdisc", "show", "dev", interface)
 
 
 def show_link(stage: Stage, port: str) -> None:
-    """What ip(8) says of a port's packets and octets."""
+    """Record a port's packets and octets, from ip(8)."""
     node, _, interface = port.partition(":")
     stage.run(node, "ip", "-s", "link", "show", "dev", interface)
 
 
 def show_rdma(stage: Stage, host: str) -> None:
-    """What rdma(8) says of a host's device: what came, what was sent again, who gave up."""
+    """Record the counters of a host's RDMA device, from rdma(8)."""
     stage.run(host, "rdma", "statistic", "show", "link", f"{find_nic(stage.fabric, host).device}/1")
 
 
 def show_pauses(stage: Stage, port: str, count: int = 2) -> None:
-    """The next so many MAC control frames that come to a port, octet by octet, as tcpdump(8) sees them."""
+    """Record the next MAC control frames received at a port as hex, from tcpdump(8)."""
     node, _, interface = port.partition(":")
     stage.run(node, "tcpdump", "-i", interface, "-c", str(count), "-n", "-e", "-X", "-Q", "in", "ether proto 0x8808")
 
 
 def show_routing(stage: Stage, switch: str, command: str) -> None:
-    """What a switch's routing daemons answer; recorded as it is typed on the host."""
+    """Record a routing daemon's answer, as a ``rocelab vtysh`` command typed on the host."""
     began = time.monotonic_ns()
     done = stage.fabric.router(switch).ask(command)
     stage.recorder.command("", ["rocelab", "vtysh", switch, "-c", command], done, began=began)
