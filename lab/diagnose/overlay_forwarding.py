@@ -1,4 +1,7 @@
-"""The forwarding state of an overlay's leaves and hosts, parsed for comparison."""
+"""The forwarding state of an overlay's leaves and hosts, parsed for comparison.
+
+``lab.telemetry.record.forwarding_state`` records interfaces, tunnels, the FDB and the BGP configuration of each node.
+"""
 
 from __future__ import annotations
 

@@ -61,7 +61,11 @@ def two_hosts_answer(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def leads_to_nobody_who_forwards(facts: WindowFacts) -> Iterator[Sign]:
-    """The next hop of a host's default route is not a router."""
+    """The next hop of a host's default route is not a router.
+
+    On a routed link the switch at the other end must have the address. In a network of an overlay any switch may have
+    it, or a host with several links. The counters of a NIC's receive side (``h1:rx-eth1``) are not a link.
+    """
     links = Counter(port.node for port in facts.ports.values() if port.peer)
     forwarding = [stack for node, stack in facts.stacks.items() if node in facts.switches or links[node] > 1]
     anybody = frozenset(address for stack in forwarding for address in stack.own)
