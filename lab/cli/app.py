@@ -1,4 +1,4 @@
-"""The ``rocelab`` command: its global options, and how errors end it."""
+"""The ``rocelab`` command: its global options, and the handling of errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lab.cli.typer_internals import MisusedCommand, NoArgsIsHelpError
 from lab.errors import ExitCode, Interrupted, LabError, UsageError
 
 _MEANT: Final = re.compile(r"\.? (?:Did you mean (?P<names>.*)\?|\(Possible options: (?P<options>.*)\))$", re.DOTALL)
-"""How Typer's errors end that have found commands or options of a similar name."""
+"""The end of Typer's errors that suggest commands or options with a similar name."""
 
 app = typer.Typer(cls=Commands, rich_markup_mode="rich")
 
@@ -53,9 +53,10 @@ def _interrupt(number: int, _frame: object) -> NoReturn:
 
 
 def main() -> None:
-    """Run the command line; every expected error becomes one line, and the exit code of its kind.
+    """Run the command line. An expected error prints one line, and exits with the code of its kind.
 
-    The exit code is 141, as of a program that SIGPIPE ended, when the reader closes the output first (``| head``).
+    If the reader closes the output early (``
+     head``), the exit code is 141, as after SIGPIPE.
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
@@ -74,7 +75,7 @@ def main() -> None:
 
 
 def _run() -> NoReturn:
-    """End with the exit code of the command line."""
+    """Exit with the exit code of the command line."""
     invocation = Invocation()
     try:
         try:
@@ -95,7 +96,7 @@ def _run() -> NoReturn:
 
 
 def _usage_error(misuse: MisusedCommand) -> UsageError:
-    """Typer's error about a command line as rocelab's own; its remedy is the name that was probably meant."""
+    """Return Typer's error about a command line as rocelab's own; its remedy is the most similar name."""
     command = misuse.ctx.command_path if misuse.ctx is not None else "rocelab"
     message = misuse.format_message().rstrip(".")
     meant = _MEANT.search(message)

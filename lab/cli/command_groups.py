@@ -1,6 +1,6 @@
 """The groups of commands. A command's module is imported only when that command runs.
 
-Start-up is what a user of the software-emulated VM waits for most, so ``rocelab ls`` must not pay for scapy.
+Start-up time dominates short commands in a VM without KVM, so ``rocelab ls`` must not import scapy.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class LazyGroup(TyperGroup):
     entries: ClassVar[Mapping[str, CommandEntry]] = {}
 
     def list_commands(self, ctx: Context) -> list[str]:  # noqa: ARG002
-        """Names in the order of the registry."""
+        """Return the names in the order of the registry."""
         return list(self.entries)
 
     def get_command(self, ctx: Context, cmd_name: str) -> Command | None:  # noqa: ARG002
-        """Import and wrap one command, or None when there is none of that name."""
+        """Import and return a command; None if there is none of that name."""
         entry = self.entries.get(cmd_name)
         return None if entry is None else load_command(entry.name, entry.function)
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """As Typer does it, without pydantic for the options before the command."""
+        """Parse as Typer does, but without pydantic for the options before the command."""
         convert_without_pydantic(self, ctx)
         return super().parse_args(ctx, args)
 
@@ -53,7 +53,7 @@ class Commands(LazyGroup):
     entries: ClassVar = COMMANDS
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """As Typer does it; the words get their places, and the ``Invocation`` what the global options say."""
+        """Parse as Typer does; words get their places, and the ``Invocation`` the values of the global options."""
         words = with_places(args)
         invocation = ctx.ensure_object(Invocation)
         invocation.words = list(words)
@@ -62,7 +62,7 @@ class Commands(LazyGroup):
         return rest
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
-        """As Typer does it; UsageError for a word that is no command, with the command that was probably meant."""
+        """Resolve as Typer does; UsageError for an unknown command, with the most similar one."""
         if args and args[0] not in self.entries and not ctx.resilient_parsing:
             remedy = suggestion_for(args[0]) or suggest(args[0], self.entries, "rocelab --help lists all commands")
             raise UsageError(f"there is no command {args[0]}", remedy)
@@ -73,7 +73,7 @@ class Commands(LazyGroup):
 
 @cache
 def load_command(name: str, function: str) -> Command:
-    """The command that a function or Typer app is, as the registry names it; made once, for Typer takes its time."""
+    """Return the command of a function or Typer app that the registry names; cached, because Typer is slow."""
     module, _, attribute = function.partition(":")
     target = getattr(import_module(f"lab.cli.{module}"), attribute)
     command: Command
@@ -92,7 +92,7 @@ def load_command(name: str, function: str) -> Command:
 
 
 def _routed(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A command that runs where ``vm_routing`` decides, from the parsed command line."""
+    """Return a command that runs where ``vm_routing`` decides from the parsed command line."""
 
     @functools.wraps(function)
     def run(**values: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A command line as Typer has parsed it: its command, its values, and which of its words are files."""
+"""A parsed command line: its command, its values, and the words that name files."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from lab.vm.calls.handover import NamedFile
 
 _WRITTEN: Final = {"--output", "--plot"}
-"""Options whose file the command writes, also when it is a default that nobody has typed."""
+"""Options whose file the command writes, even if the file name is a default."""
 _UNKNOWN: Final = CommandEntry("")
 
 
 class Invocation:
-    """The command line that this process runs: Typer's ``Context.obj``. It is filled while Typer parses."""
+    """The command line of this process: Typer's ``Context.obj``, filled while Typer parses."""
 
     def __init__(self) -> None:
         self.words: list[TypedWord] = []
@@ -33,11 +33,11 @@ class Invocation:
         self.line: CommandLine | None = None
         """The parsed command line; None until a command is about to run."""
         self.refused: Context | None = None
-        """Of the command or group whose words Typer could not parse."""
+        """The context of the command or group whose words Typer could not parse."""
 
     @property
     def wants_json(self) -> bool:
-        """Whether errors are printed as JSON, too. Of a command line that Typer cannot parse, its words decide."""
+        """Whether errors are also printed as JSON; if Typer cannot parse the line, ``--json`` in it decides."""
         if self.line is not None:
             return self.line.wants_json
         command = self.refused.command if self.refused is not None else None
@@ -51,7 +51,7 @@ class CommandLine(NamedTuple):
     """The parsed command line after ``rocelab``."""
 
     context: Context
-    """Of the command, or of the innermost group when the words name no command below it."""
+    """The context of the command, or of the innermost group if the words name no command in it."""
     path: tuple[str, ...]
     """The names of the command and the groups around it: ``("fault", "heal")``."""
     words: tuple[TypedWord, ...] = ()
@@ -61,7 +61,7 @@ class CommandLine(NamedTuple):
 
     @property
     def entry(self) -> CommandEntry:
-        """The registry's entry; an empty one for what is no command."""
+        """The registry's entry; an empty one if the words name no command."""
         return find_command(self.path) or _UNKNOWN
 
     @property
@@ -82,12 +82,12 @@ class CommandLine(NamedTuple):
 
     @property
     def target(self) -> Target:
-        """Where the command runs when ``--vm`` and ``--no-vm`` do not say so."""
+        """The default place of the command, without ``--vm`` and ``--no-vm``."""
         return self.entry.target_of(self.values)
 
     @property
     def in_vm(self) -> bool | None:
-        """What ``--vm`` and ``--no-vm``, or else ``ROCELAB_VM``, say; None when nothing says where to run."""
+        """The value of ``--vm``, ``--no-vm`` or ``ROCELAB_VM``; None without any of them."""
         wanted: bool | None = self.context.find_root().params.get("vm")
         return wanted
 
@@ -107,13 +107,13 @@ class CommandLine(NamedTuple):
         return self.command[len(self.path) :]
 
     def attended(self, *, terminal: bool) -> bool:
-        """Whether a second lasts a second for its user: see ``Attended``; ``terminal`` is whether it runs on one."""
+        """Return whether the command must run in real time: see ``Attended``. ``terminal``: it runs on a terminal."""
         if self.values.get(self.entry.attended_option):
             return True
         return self.entry.attended is Attended.ALWAYS or (terminal and self.entry.attended is Attended.ON_TERMINAL)
 
     def files(self, argv: Sequence[str]) -> list[NamedFile]:
-        """The files that the parameters name, with their places in ``argv``, which ends with ``command``."""
+        """Return the files that the parameters name, with their places in ``argv``, which ends with ``command``."""
         from lab.vm.calls.handover import NamedFile  # noqa: PLC0415 - only for what runs in the VM
 
         shift = len(argv) - len(self.words)
@@ -138,26 +138,26 @@ class CommandLine(NamedTuple):
 
 
 def running_line() -> CommandLine:
-    """The command line of the command that runs."""
+    """Return the command line of the running command."""
     context = get_current_context()
     invocation = context.ensure_object(Invocation)
     return CommandLine(context, path_of(context), tuple(invocation.words), invocation.start)
 
 
 def global_options() -> list[str]:
-    """The options before the command that runs, for another rocelab that is to run as this one does."""
+    """Return the options before the running command, for a second rocelab that runs in the same way."""
     options = get_current_context().find_root().params
     where = {True: ["--vm"], False: ["--no-vm"], None: []}[options.get("vm")]
     return [*where, *(["--debug"] if options.get("debug") else [])]
 
 
 def with_places(words: Sequence[str]) -> list[TypedWord]:
-    """Words that know their places."""
+    """Return the words with their places."""
     return [TypedWord(word, place) for place, word in enumerate(words)]
 
 
 def path_of(context: Context) -> tuple[str, ...]:
-    """The names of a command and the groups around it, without ``rocelab``."""
+    """Return the names of a command and the groups around it, without ``rocelab``."""
     names: list[str] = []
     while context.parent is not None:
         names.insert(0, str(context.info_name))
@@ -166,9 +166,9 @@ def path_of(context: Context) -> tuple[str, ...]:
 
 
 def parse(rocelab: Command, words: Sequence[str]) -> CommandLine:
-    """Parse the words after ``rocelab`` for the command of that name; nothing of them runs.
+    """Parse the words after ``rocelab``; nothing is run.
 
-    Values that cannot be converted are None. Words that are no command give a ``CommandLine`` without a path.
+    Values that cannot be converted are None. Unknown commands result in a ``CommandLine`` without a path.
     """
     typed = with_places(words)
     command = rocelab

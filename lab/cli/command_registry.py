@@ -1,16 +1,16 @@
-"""The command registry: everything that rocelab knows about a command before it imports the command's module.
+"""The command registry: all properties of the commands that are needed before a command's module is imported.
 
-A new command is one ``CommandEntry`` here and one module. What reads it:
+To add a command, add one ``CommandEntry`` here and one module. The readers of the registry:
 
 - ``command_groups``: which module implements a command
 - ``vm_routing`` and ``kit.vm_call``: where a command runs, and how it is treated in the VM
 - ``schemas``: the models of ``--json`` answers
-- ``kit.recorded_command``: whether recordings of the fabric keep the command
+- ``kit.recorded_command``: whether recordings of the fabric contain the command
 - ``resident``: what to import in advance
-- ``app``: what to suggest for a word that is no command
+- ``app``: what to suggest for an unknown command
 
 This module imports nothing of rocelab, because every command waits for it: modules and models are names here. Entries
-are named tuples for the same reason: Python makes their class in a tenth of the time of a dataclass.
+are named tuples for the same reason: Python creates such a class in a tenth of the time of a dataclass.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ if TYPE_CHECKING:
 
 
 class Target(Enum):
-    """Where a command runs when the command line does not say so."""
+    """The default place of a command, without ``--vm`` and ``--no-vm``."""
 
     FABRIC = auto()
-    """Wherever the fabric runs on which it acts: here or in the VM."""
+    """Where the fabric runs: here or in the VM."""
     HERE = auto()
-    """Here; in the VM with ``--vm``. For files, recordings, and what builds a fabric or looks at this machine."""
+    """Here; in the VM with ``--vm``. For files, recordings, and commands that build fabrics or check this machine."""
     HOST = auto()
-    """On the host, also with ``--vm``: it manages the VM, or draws on the user's terminal."""
+    """On the host, also with ``--vm``: the command manages the VM, or draws on the user's terminal."""
 
 
 class TargetByOption(NamedTuple):
     """A target that depends on whether a parameter has a value other than its empty default."""
 
     parameter: str
-    """Its name in the command's function."""
+    """The parameter's name in the command's function."""
     given: Target
     absent: Target
 
 
 class Attended(Enum):
-    """Whether a second of the command lasts a second for its user, even in a VM whose idle time passes at once."""
+    """Whether the command must run in real time, even in a VM that skips idle time."""
 
     NEVER = auto()
     ON_TERMINAL = auto()
-    """A person types into it: when it runs on a terminal."""
+    """Real time on a terminal, because a person types into the command."""
     ALWAYS = auto()
-    """It observes or disturbs others for as long as its user wants."""
+    """Always real time: it observes or disturbs the fabric as long as the user wants."""
 
 
 class Suggestion(NamedTuple):
-    """Words that newcomers try as commands, and the remedy of the error; ``{word}`` in it is the word."""
+    """Words that newcomers try as commands, and the error's remedy, in which ``{word}`` stands for the word."""
 
     words: tuple[str, ...]
     remedy: str
@@ -65,33 +65,33 @@ class CommandEntry(NamedTuple):
 
     name: str
     function: str = ""
-    """``MODULE:NAME`` below ``lab.cli``, a function or a Typer app; "" when the Typer app of its group has it."""
+    """``MODULE:NAME`` below ``lab.cli``, a function or a Typer app; "" if the Typer app of its group contains it."""
     target: Target | TargetByOption = Target.HERE
     attended: Attended = Attended.NEVER
     attended_option: str = ""
-    """The flag that makes it attended: the name of the parameter."""
+    """The name of the parameter whose flag makes the command attended."""
     open_ended: bool = False
-    """It lasts as long as its user wants, so how long it took is no news."""
+    """Whether the user decides how long it runs, so that its duration is not reported."""
     recorded: bool = False
-    """Recordings that are being made of its fabric keep its command line and output."""
+    """Whether active recordings of its fabric contain its command line and output."""
     checkpointed: bool = False
-    """A VM that has run it and nothing else may be kept as a checkpoint, and resumed instead of running it again."""
+    """Whether a VM that ran only this command may be saved as a checkpoint, and restored instead of running it."""
     after_vm: str = ""
-    """``MODULE:FUNCTION`` below ``lab.cli`` that is called on the host with the VM's cache folder when it has run."""
+    """``MODULE:FUNCTION`` below ``lab.cli``, called on the host with the VM's cache folder after the command."""
     answers: Mapping[str, str] = MappingProxyType({})
-    """Models of ``--json`` in ``lab.cli.answers``, by the option that selects one: "" for the command without it."""
+    """Models of ``--json`` in ``lab.cli.answers`` by the option that selects them: "" without an option."""
     suggestion: Suggestion | None = None
     below: tuple[CommandEntry, ...] = ()
 
     @property
     def targets(self) -> set[Target]:
-        """Every target that a call of the command may have."""
+        """All possible targets of the command."""
         if isinstance(self.target, TargetByOption):
             return {self.target.given, self.target.absent}
         return {self.target}
 
     def target_of(self, values: Mapping[str, Any]) -> Target:
-        """The target of a call with these values, by parameter name."""
+        """Return the target of a call with these values, by parameter name."""
         if isinstance(self.target, TargetByOption):
             return self.target.given if values.get(self.target.parameter) else self.target.absent
         return self.target
@@ -387,13 +387,13 @@ _ENTRIES: Final = (
     ),
     CommandEntry("docs", "machine.docs:docs"),
 )
-"""In the order in which a newcomer meets them."""
+"""The commands in the order of ``--help``: those that a newcomer needs first come first."""
 COMMANDS: Final[Mapping[str, CommandEntry]] = {entry.name: entry for entry in _ENTRIES}
 """The commands and groups of ``rocelab``, by name."""
 
 
 def find_command(path: Sequence[str]) -> CommandEntry | None:
-    """The entry of a command by its path, ``("fault", "heal")``; None when there is none."""
+    """Return the entry of a command by its path, ``("fault", "heal")``; None if there is none."""
     known, found = COMMANDS, None
     for name in path:
         found = known.get(name)
@@ -406,7 +406,7 @@ def find_command(path: Sequence[str]) -> CommandEntry | None:
 def walk(
     entries: Sequence[CommandEntry] = _ENTRIES, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, CommandEntry]]:
-    """Each command that can run, with its path as it is typed: ``fault heal``. Groups are not among them."""
+    """Yield each command with its path as typed, ``fault heal``; groups are left out."""
     for entry in entries:
         path = (*above, entry.name)
         if entry.below:
@@ -416,7 +416,7 @@ def walk(
 
 
 def all_functions(entries: Sequence[CommandEntry] = _ENTRIES) -> Iterator[tuple[str, str]]:
-    """Name and function of each command and group that the registry itself locates."""
+    """Return name and function of each command and group that has a function in the registry."""
     for entry in entries:
         if entry.function:
             yield entry.name, entry.function
@@ -424,7 +424,7 @@ def all_functions(entries: Sequence[CommandEntry] = _ENTRIES) -> Iterator[tuple[
 
 
 def answer_models() -> dict[str, str]:
-    """The models of all ``--json`` answers by command, ``counters --names``; and of ``error``, which any may give."""
+    """Return the models of all ``--json`` answers by command, such as ``counters --names``, and that of ``error``."""
     models = {"error": "machine.ErrorAnswer"}
     for path, entry in walk():
         models |= {f"{path} {option}".rstrip(): model for option, model in entry.answers.items()}
@@ -432,6 +432,6 @@ def answer_models() -> dict[str, str]:
 
 
 def suggestion_for(word: str) -> str:
-    """What to use instead of ``word``, which is no command; "" when nothing is known."""
+    """Return what to use instead of the unknown command ``word``; "" without a suggestion."""
     suggestions = (entry.suggestion for entry in _ENTRIES if entry.suggestion is not None)
     return next((each.remedy.format(word=word) for each in suggestions if word in each.words), "")

@@ -1,7 +1,7 @@
-"""The resident rocelab of a guest: it has imported what commands need, and forks for each.
+"""The resident rocelab of a VM: a process with all modules imported, which forks for each command.
 
-Without KVM a command would spend three to five seconds on imports. The guest's agent starts it and passes it a socket
-that listens (lab/vm/guest/launch.py): ``python3 -m lab.cli.resident DESCRIPTOR``.
+Without KVM, a command would spend three to five seconds on imports. The guest's agent starts the resident and passes
+it a listening socket (lab/vm/guest/launch.py): ``python3 -m lab.cli.resident DESCRIPTOR``.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _WARM: Final = (
     "rich._emoji_codes",
     *SLOW_MODULES,
 )
-"""Modules that commands import when they run, and that take long."""
+"""Modules that commands import at run time, and that are slow to import."""
 _AGENT: Final = 0
-"""Standard input: it ends when the agent does, or wants another resident."""
+"""Standard input: it is closed when the agent exits, or replaces this resident."""
 _STREAMS: Final = 3
 _LONGEST_REQUEST: Final = 1 << 20
 _OUTPUT_LOST: Final = 120
@@ -59,7 +59,7 @@ _OUTPUT_LOST: Final = 120
 
 
 def warm_up() -> None:
-    """Import the modules and make the commands that each fork of this process would otherwise load itself."""
+    """Import the modules and create the commands that each fork would otherwise load itself."""
     for name, function in all_functions():
         load_command(name, function)
     for module in _WARM:
@@ -69,7 +69,7 @@ def warm_up() -> None:
 
 
 class Resident:
-    """Forks for each request; the child returns from ``serve``, the resident itself never does."""
+    """Forks for each request; the child returns from ``serve``, the resident does not until the agent closes."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
@@ -81,7 +81,10 @@ class Resident:
             end.setblocking(False)
 
     def serve(self) -> GuestRequest | None:
-        """Serve callers. In a child, return its request; None when the agent has closed and no child is left."""
+        """Serve callers; a child returns its request.
+
+        The resident returns None when the agent has closed the connection and all children have ended.
+        """
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         while not (self._leaving and not self._children):
@@ -119,7 +122,7 @@ class Resident:
                     caller.close()
 
     def _receive(self, caller: socket.socket) -> GuestRequest | None:
-        """Read a request to run, which the child returns, or a signal. A caller that is gone counts as SIGHUP."""
+        """Receive a request to run, which the child returns, or a signal. A lost connection counts as SIGHUP."""
         try:
             message, descriptors, _, _ = socket.recv_fds(caller, _LONGEST_REQUEST, _STREAMS)
         except ConnectionResetError:  # the caller is gone, with messages unread
@@ -166,7 +169,7 @@ class Resident:
         caller.close()
 
     def _become_child(self, descriptors: Sequence[int], *, terminal: bool) -> None:
-        """Leave the resident's signals and sockets, and take the caller's streams."""
+        """Restore signals, close the resident's sockets, and take over the caller's streams."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for end in (self._listener, self._woken, self._waker, *self._callers.values()):
@@ -180,9 +183,9 @@ class Resident:
 
 
 def run(request: GuestRequest, command: Callable[[], None] = run_command) -> NoReturn:
-    """Run the requested command as a Python that has just started would.
+    """Run the requested command as a new Python process would.
 
-    It ends without Python's finalization, which would touch, and so copy, everything that the resident has imported.
+    It exits without Python's finalization, which would write to, and so copy, all memory shared with the resident.
     """
     os.environ.clear()
     os.environ.update(request.whole_environment)
@@ -224,7 +227,7 @@ def _writer(descriptor: int, errors: str, *, line_buffering: bool = False) -> io
 
 
 def main() -> None:
-    """Load, serve, and in a child run the command."""
+    """Import everything, serve requests, and run the command in each child."""
     warm_up()
     request = Resident(socket.socket(fileno=int(sys.argv[1]))).serve()
     if request is not None:

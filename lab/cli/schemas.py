@@ -1,4 +1,4 @@
-"""The model of each command's ``--json`` answer, from which its JSON Schema is made."""
+"""The models of the commands' ``--json`` answers, from which their JSON Schemas are generated."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pydantic import TypeAdapter
 from lab.cli.command_registry import answer_models
 
 ANSWERS: Final = answer_models()
-"""The name of each model, by command; ``error`` is the answer that any command may give."""
+"""The name of each model by command; ``error`` is the answer of any command that fails."""
 
 
 def adapter(command: str) -> TypeAdapter[Any]:
-    """The adapter that checks and describes the answers of a command; KeyError when it has none."""
+    """Return the pydantic adapter for the answers of a command; KeyError if it has none."""
     return TypeAdapter(_model(ANSWERS[command]))
 
 
 def _model(name: str) -> Any:
-    """The type that the registry names: ``MODULE.CLASS`` of ``lab.cli.answers``, a list of one, or a union."""
+    """Return the type that the registry names: ``MODULE.CLASS`` of ``lab.cli.answers``, a list of one, or a union."""
     if " | " in name:
         return reduce(or_, map(_model, name.split(" | ")))
     if name.startswith("list["):

@@ -3,8 +3,8 @@
 Typer has no public names for its command classes and errors, nor for the conversion of values.
 ``tests/unit/cli/test_typer_internals.py`` checks each name: an upgrade of Typer that changes one fails there.
 
-``convert_without_pydantic`` is here because it replaces a private hook. Typer converts every value with pydantic,
-whose import takes as long as all the rest of ``rocelab ls``, and 14 MB.
+``convert_without_pydantic`` is here because it replaces a private hook. Typer converts every value with pydantic.
+Importing pydantic takes as long as the rest of ``rocelab ls``, and 14 MB.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ __all__ = [
 ]  # fmt: skip
 
 SLOW_MODULES: Final = ("typer.rich_utils", "typer._adapters")
-"""What Typer imports when it prints help or converts a value with pydantic."""
+"""Modules that Typer imports to print help, or to convert a value with pydantic."""
 _TYPED: Final = "lab.cli.typed_words"
-"""Key of ``Context.meta``: the values of parameters before their conversion, by parameter."""
+"""Key of ``Context.meta``: the unconverted values of parameters, by parameter."""
 
 
 class TypedWord(str):
-    """A word of a command line, or the end of one that follows its option (``-oFILE``), with its place in the line.
+    """A word of a command line with its place, or the value in a word like ``-oFILE``.
 
-    Typer's parser only slices and splits words, so the place is kept until a value is converted.
+    Typer's parser only slices and splits words, so the place is preserved until a value is converted.
     """
 
     place: int
-    """Its index among the words after ``rocelab``."""
+    """The index among the words after ``rocelab``."""
 
     def __new__(cls, text: str, place: int) -> Self:
-        """A word at a place."""
+        """Create a word with its place."""
         self = super().__new__(cls, text)
         self.place = place
         return self
@@ -55,17 +55,17 @@ class TypedWord(str):
         return type(self)(super().__getitem__(which), self.place)
 
     def split(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
-        """As of strings; the parts have the place of the whole."""
+        """Split as ``str`` does; the parts keep the place."""
         return [type(self)(part, self.place) for part in super().split(sep, maxsplit)]
 
 
 def remaining_words(context: Context) -> list[str]:
-    """The words that a group has parsed for its subcommand: its name, then the rest."""
+    """Return the words that a group has parsed for its subcommand: its name, then the rest."""
     return [*context._protected_args, *context.args]  # noqa: SLF001 - as Typer's own completion does
 
 
 def typed_words(context: Context, parameter: Any) -> list[TypedWord]:
-    """The words of the command line that are the value of a parameter; none for a default or a variable's value."""
+    """Return the words that are the value of a parameter; none for defaults and environment variables."""
     value = context.meta.get(_TYPED, {}).get(parameter)
     return [word for word in (value if isinstance(value, list | tuple) else [value]) if isinstance(word, TypedWord)]
 
@@ -102,14 +102,14 @@ class PlainValue(RuntimeParam):
 
 
 def _untyped(value: Any) -> Any:
-    """A value whose words are plain strings."""
+    """Return a value with plain strings instead of words."""
     if isinstance(value, TypedWord):
         return str(value)
     return type(value)(map(_untyped, value)) if isinstance(value, list | tuple) else value
 
 
 def convert_without_pydantic(command: Command, context: Context) -> None:
-    """Use ``PlainValue`` for all parameters of a command, and of those below it."""
+    """Use ``PlainValue`` for all parameters of a command and its subcommands."""
     for param in command.get_params(context):
         if isinstance(param, _TyperParameter):
             descriptor = param.type_descriptor
@@ -120,7 +120,7 @@ def convert_without_pydantic(command: Command, context: Context) -> None:
 
 
 def leaves(command: Command) -> Sequence[Command]:
-    """The commands below a command that Typer has made already; itself when it is no group."""
+    """Return the subcommands that Typer has already created; the command itself if it is no group."""
     if isinstance(command, TyperGroup):
         return [leaf for below in command.commands.values() for leaf in leaves(below)]
     return [command]

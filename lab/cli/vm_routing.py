@@ -1,6 +1,6 @@
 """Decides whether a command runs here or in the VM: a command that acts on a fabric runs wherever that fabric runs.
 
-Every command imports this module. What knows fabrics and VMs takes 3 MB, so it is imported only where it is needed.
+Every command imports this module. The modules about fabrics and VMs take 3 MB, so they are imported only if needed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from lab.vm.host.vm_state import RunningVm, StateFolder
 
 _IN_VM = "ROCELAB_IN_VM"
-"""As ``lab.vm.calls.call`` has it, whose import would cost every command in the VM time."""
+"""The same as in ``lab.vm.calls.call``, which is slow to import."""
 
 
 def runs_in_vm(line: CommandLine) -> bool:
-    """Whether a command line is one for the VM.
+    """Return whether a command line runs in the VM.
 
     ``--vm`` and ``--no-vm`` decide, except for commands that only run on the host. Otherwise a command that acts on a
     running fabric runs here when that fabric is here, else in the VM, if the VM is up. Every other command runs here.
@@ -46,9 +46,9 @@ def run_in_vm(line: CommandLine) -> int:
 
 
 def ask_vm(*words: str) -> Any:
-    """The answer of ``rocelab WORDS --json`` in the VM; None when no VM is up, or there is no such fabric in it.
+    """Return the answer of ``rocelab WORDS --json`` in the VM; None if no VM is up, or the VM reports a usage error.
 
-    OperationFailed when the command fails there.
+    A usage error means, for example, that the VM has no such fabric. OperationFailed if the command fails otherwise.
     """
     machine = _shared_vm()
     if machine is None:
@@ -64,7 +64,7 @@ def ask_vm(*words: str) -> Any:
 
 
 def _shared_vm() -> tuple[StateFolder, RunningVm] | None:
-    """The VM that is up and has this checkout; None in the VM itself."""
+    """Return the running VM that shares this checkout; None inside the VM itself."""
     from lab.vm.calls.call import inside_vm  # noqa: PLC0415
     from lab.vm.host.vm_lifecycle import is_shared  # noqa: PLC0415
     from lab.vm.host.vm_state import state_folder  # noqa: PLC0415

@@ -1,7 +1,7 @@
-"""Tools that people type first on a NIC or a switch, reading the emulated ports: ``rocelab docs tools``.
+"""Common tools of NICs and switches that show the emulated ports: ``rocelab docs tools``.
 
 ``rocelab exec`` and ``shell`` put ``bin`` first in the PATH of a node. Each command there starts ``__main__``, which
-either answers from the same counters and settings as ``rocelab counters`` and ``qos show``, or runs the real tool.
+uses the same counters and settings as ``rocelab counters`` and ``qos show``, or runs the real tool.
 """
 
 from __future__ import annotations
@@ -15,4 +15,4 @@ NODE: Final = "ROCELAB_NODE"
 FABRIC: Final = "ROCELAB_FABRIC"
 PYTHON: Final = "ROCELAB_PYTHON"
 FOLDER: Final = "ROCELAB_COMMANDS"
-"""Variables by which a command knows where it runs, what runs it, and as what its folder is in PATH."""
+"""Environment variables of the commands: their node, fabric, Python interpreter, and folder in PATH."""

@@ -21,7 +21,7 @@ _MISSING = 127
 
 
 def main(words: list[str]) -> int:
-    """Answer as the tool that ``words`` begin with, and return its exit code."""
+    """Run the tool that ``words`` begin with, and return its exit code."""
     tool, *arguments = words
     try:
         node = EmulatedNode(open_fabric(os.environ.get(FABRIC)), os.environ.get(NODE, ""))
@@ -35,7 +35,7 @@ def main(words: list[str]) -> int:
 
 
 def _answer(node: EmulatedNode, tool: str, arguments: list[str]) -> Iterable[str] | None:
-    """The lines of a tool; None for what the real one is to answer. LabError without emulated ports."""
+    """Return the output lines of a tool; None if the real tool must run. LabError without emulated ports."""
     if tool == "show_gids":
         return nic_tools.gid_table({device: sysfs.gids(device) for device in devices_of(node.fabric, node.name)})
     has_ports = node.fabric.topology.qos is not None
@@ -66,7 +66,7 @@ def _settings(node: EmulatedNode, arguments: list[str]) -> Iterable[str]:
 
 
 def _pass_on(tool: str, arguments: list[str]) -> NoReturn:
-    """Become the real tool; of SONiC's ``show``, what is not emulated is asked of FRR."""
+    """Replace this process by the real tool; other ``show`` commands of SONiC are run by FRR's vtysh."""
     own = {str(COMMANDS), os.environ.get(FOLDER)}  # the checkout may be seen by two paths, as in the VM
     path = os.pathsep.join(each for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if each not in own)
     real = shutil.which("vtysh" if tool == "show" else tool, path=path)

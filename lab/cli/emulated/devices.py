@@ -11,6 +11,6 @@ if TYPE_CHECKING:
 
 
 def devices_of(fabric: Fabric, node: str) -> list[str]:
-    """Their names, in the order of the node's interfaces; none without RDMA."""
+    """Return the names of the devices in the order of the node's interfaces; empty without RDMA."""
     plan = fabric.plan[node]
     return [device_name(fabric.name, node, nic) for nic in plan.nics] if plan.node.rdma else []

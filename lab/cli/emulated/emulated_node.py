@@ -1,4 +1,4 @@
-"""One port of the node that a tool runs in: its settings and its counters, as other rocelab commands have them."""
+"""Settings and counters of the node in which a tool runs, with the same values as in other rocelab commands."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EmulatedNode:
-    """A node of a running fabric whose ports are emulated."""
+    """A node of a running fabric with emulated ports."""
 
     fabric: Fabric
     name: str
 
     @property
     def ports(self) -> Mapping[str, PortQos]:
-        """Settings of its ports by interface."""
+        """Settings of the ports by interface."""
         return self.fabric.qos[self.name].ports
 
     def counters(self) -> Mapping[str, Mapping[str, int]]:
-        """Counters of its ports by interface and name, as ``rocelab counters`` has them."""
+        """Return the counters of the ports by interface and name, as in ``rocelab counters``."""
         counted = since_clear(self.fabric)[self.name]
         return {interface: counted[interface] for interface in self.ports}

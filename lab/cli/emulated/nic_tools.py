@@ -1,4 +1,4 @@
-"""What ``ethtool -S``, ``mlnx_qos`` and ``show_gids`` print of an emulated NIC, in the format of the real tools."""
+"""Output of ``ethtool -S``, ``mlnx_qos`` and ``show_gids`` for an emulated NIC, in the format of the real tools."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _PER_LINE: Final = 8
 
 
 def statistics(counted: Mapping[str, int]) -> Iterator[str]:
-    """``ethtool -S``: counters that mlx5 has, by mlx5's names."""
+    """``ethtool -S``: the counters that mlx5 has, with mlx5's names."""
     yield "NIC statistics (emulated):"
     for name, value in mlx5_counters(counted).items():
         yield f"     {name}: {value}"
 
 
 def mlx5_counters(counted: Mapping[str, int]) -> dict[str, int]:
-    """The values of rocelab's counters by mlx5's names."""
+    """Return the values of rocelab's counters by their names in mlx5."""
     found: dict[str, int] = {}
     for counter in COUNTERS:
         if counter.mlx5:
@@ -65,7 +65,7 @@ def _row(values: Iterable[int]) -> str:
 
 
 def _share(port: PortQos, number: int) -> int:
-    """Percent of what strict queues leave over."""
+    """Return the percentage of a queue's DWRR weight in the sum of all weights."""
     weights = [queue.weight or 0 for queue in port.queues]
     return round(100 * weights[number] / sum(weights))
 

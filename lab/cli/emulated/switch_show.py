@@ -1,4 +1,4 @@
-"""What SONiC's ``show`` commands print of an emulated switch, in SONiC's format."""
+"""Output of SONiC's ``show`` commands for an emulated switch, in SONiC's format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EMULATED: Final = "Emulated by rocelab"
 
 
 def pfc_counters(counted: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """``show pfc counters``: PFC frames that paused, received and sent."""
+    """``show pfc counters``: received and sent PFC frames that pause."""
     for way, heading in (("rx", "Port Rx"), ("tx", "Port Tx")):
         heads = [heading, *(f"PFC{number}" for number in range(CLASSES))]
         rows = [
@@ -26,25 +26,25 @@ def pfc_counters(counted: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
 
 
 def group_watermark_shared(counted: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """``show priority-group watermark shared``: bytes in the buffer at most, without headroom."""
+    """``show priority-group watermark shared``: peak buffer bytes, without headroom."""
     yield "Ingress shared pool occupancy per PG:"
     yield from _per_class(counted, "PG", "pg{}_watermark_bytes")
 
 
 def group_watermark_headroom(counted: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """``show priority-group watermark headroom``: bytes in headroom at most."""
+    """``show priority-group watermark headroom``: peak headroom bytes."""
     yield "Ingress headroom per PG:"
     yield from _per_class(counted, "PG", "pg{}_headroom_watermark_bytes")
 
 
 def queue_watermark(counted: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """``show queue watermark unicast``: bytes that waited at most."""
+    """``show queue watermark unicast``: peak queue depth in bytes."""
     yield "Egress shared pool occupancy per unicast queue:"
     yield from _per_class(counted, "UC", "queue{}_watermark_bytes")
 
 
 def queue_counters(counted: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """``show queue counters``: what each queue sent, and dropped for whatever reason."""
+    """``show queue counters``: packets that each queue sent, and dropped for any reason."""
     heads = ["Port", "TxQ", "Counter/pkts", "Counter/bytes", "Drop/pkts", "Drop/bytes"]
     for port, values in counted.items():
         rows = []
@@ -73,7 +73,7 @@ def _per_class(counted: Mapping[str, Mapping[str, int]], head: str, name: str) -
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """As Python's tabulate draws its format "simple", which SONiC uses; cells are aligned right."""
+    """Return a table like Python's tabulate in the format "simple", which SONiC uses; cells are right-aligned."""
     wide = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     for cells in (heads, ["-" * width for width in wide], *rows):
         yield "  ".join(cell.rjust(width) for cell, width in zip(cells, wide, strict=True))
@@ -87,4 +87,4 @@ SHOW: Final[Mapping[str, Callable[[Mapping[str, Mapping[str, int]]], Iterator[st
     "queue watermark unicast": queue_watermark,
     "queue watermark": queue_watermark,
 }
-"""The commands, by the words behind ``show``."""
+"""The commands, by the words after ``show``."""

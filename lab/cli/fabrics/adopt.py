@@ -1,4 +1,4 @@
-"""``rocelab adopt``: a lab of containerlab that runs, looked at as a fabric."""
+"""``rocelab adopt``: use a running containerlab lab as a fabric."""
 
 from __future__ import annotations
 

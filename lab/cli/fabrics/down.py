@@ -1,4 +1,4 @@
-"""``rocelab down`` and ``ls``: without the YAML reader, which only ``up`` needs and is slow to import."""
+"""``rocelab down`` and ``ls``, without the YAML reader, which is slow to import and needed only by ``up``."""
 
 from __future__ import annotations
 

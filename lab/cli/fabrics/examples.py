@@ -1,4 +1,4 @@
-"""``rocelab examples``: the topologies and scenarios that come with rocelab, to read and to change."""
+"""``rocelab examples``: list and copy the topologies and scenarios that come with rocelab."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KINDS: Final = {"topologies": "*.yaml", "scenarios": "*.py"}
 
 
 def example_names() -> list[str]:
-    """What there is, as ``topologies/incast.yaml``."""
+    """Complete the examples, for example ``topologies/incast.yaml``."""
     return [
         f"{kind}/{file.name}"
         for kind, pattern in _KINDS.items()
@@ -29,7 +29,7 @@ def example_names() -> list[str]:
 
 
 def about(name: str) -> str:
-    """The first sentence of an example."""
+    """Return the first sentence of an example."""
     lines = shipped(name).read_text(encoding="utf-8").splitlines()
     return lines[0].strip('#" ') if lines else ""
 

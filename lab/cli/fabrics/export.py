@@ -1,4 +1,4 @@
-"""``rocelab export``: a fabric as files for other machines to run."""
+"""``rocelab export``: write a fabric as files for other machines."""
 
 from __future__ import annotations
 

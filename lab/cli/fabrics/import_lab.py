@@ -1,4 +1,4 @@
-"""``rocelab import``: labs of other programs as fabrics."""
+"""``rocelab import``: convert the labs of other programs."""
 
 from __future__ import annotations
 

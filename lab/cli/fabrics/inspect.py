@@ -1,4 +1,4 @@
-"""``rocelab inspect``: the nodes of a fabric, their addresses, what each interface leads to, and how to get in."""
+"""``rocelab inspect``: nodes, addresses, peers of interfaces, and the command that opens each node."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def _facts(fabric: Fabric, node: Node) -> dict[str, Any]:
 
 
 def _peers_of(bond: str, plan: NodePlan, peers: dict[str, str]) -> str:
-    """Where the members of a bond lead to."""
+    """Return the peers of a bond's members."""
     return " ".join(peers[name] for name, each in plan.interfaces.items() if each.bond == bond)
 
 
 def _rows(node: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """A line for the loopbacks of a switch, and one for each interface; what is the node's is in the first."""
+    """Return a row for a switch's loopbacks, and one for each interface; the node's own cells are in the first."""
     first = [node["name"], node["role"], node["as"]]
     last = [node["get_in"], node["namespace"]]
     lines = [("lo", address, "") for address in node["loopbacks"]]

@@ -1,4 +1,4 @@
-"""``rocelab exec``, ``shell`` and ``vtysh``: a node as if you were logged in to it."""
+"""``rocelab exec``, ``shell`` and ``vtysh``: run programs in a node."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _SEPARATOR: Final = "--"
 
 
 class NodeCommand(TyperCommand):
-    """Takes what follows the node as a command of its own, options included, with or without ``--`` before it."""
+    """Passes everything after the node to the command, including options, with or without ``--`` before it."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """As Typer does it, behind a ``--`` where nobody typed one."""
+        """Parse as Typer does, with a ``--`` added if it is missing."""
         return super().parse_args(ctx, self._separated(ctx, args))
 
     def _separated(self, ctx: Context, args: list[str]) -> list[str]:
-        """``args`` with ``--`` in front of the second word that is neither an option nor an option's value."""
+        """Return ``args`` with ``--`` before the second word that is neither an option nor an option's value."""
         valued = {name for each in self.get_params(ctx) if not getattr(each, "is_flag", False) for name in each.opts}
         words, place = 0, 0
         while place < len(args) and args[place] != _SEPARATOR:
@@ -54,7 +54,7 @@ class NodeCommand(TyperCommand):
 
 
 def _interact(fabric: Fabric, node: str, argv: list[str], *, is_shell: bool = False) -> int:
-    """Run a program in a node. It finds the node's name and /sys there, and the node's routing daemons."""
+    """Run a program in a node, with the node's hostname, /sys, and routing daemons."""
     session = NodeSession(
         fabric.namespace(node),
         hostname=node,
@@ -66,7 +66,7 @@ def _interact(fabric: Fabric, node: str, argv: list[str], *, is_shell: bool = Fa
 
 
 def _environment(fabric: Fabric, node: str) -> dict[str, str]:
-    """What the commands of ``lab.cli.emulated`` need, and where they are found first."""
+    """Return the environment for the commands of ``lab.cli.emulated``, which come first in PATH."""
     folder = str(emulated.COMMANDS)
     return {
         emulated.NODE: node,
@@ -78,12 +78,12 @@ def _environment(fabric: Fabric, node: str) -> dict[str, str]:
 
 
 def _rdma_ports(fabric: Fabric, node: str) -> list[Path]:
-    """Where /sys has the ports of a node's RDMA devices: a namespace's own /sys has them without counters."""
+    """Return the folders in /sys of a node's RDMA ports: a namespace's own /sys lacks their counters."""
     return [DEVICES / device / "ports" / "1" for device in devices_of(fabric, node)]
 
 
 def _routes(fabric: Fabric, node: str) -> bool:
-    """Whether routing daemons run in a node: a switch, or a host that plays a router outside the fabric."""
+    """Return whether routing daemons run in a node: a switch, or a host that acts as an external router."""
     overlay = plan_overlay(fabric.topology)
     outside = node in (overlay.externals if overlay else ())
     return outside or (fabric.topology.node(node).role.is_switch and has_routers(fabric.topology))

@@ -1,4 +1,4 @@
-"""``rocelab path``: which ways packets take between two hosts, by the kernels' own routes."""
+"""``rocelab path``: the paths of packets between two hosts, from the routes in the nodes' kernels."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def path(
 
 
 def _rows(hops: Hops) -> Iterator[tuple[object, ...]]:
-    """A line for each table, the first of each node with what it is left by."""
+    """Return a row for each table; the first row of a node includes the egress interface."""
     for hop in hops:
         about: tuple[object, ...] = (hop.end, hop.priority, hop.queue)
         for looked in hop.looked:
@@ -87,7 +87,7 @@ def _in_the_underlay(fabric: Fabric, start: HostAttachment, goal: HostAttachment
 
 
 def _check(start: Station, goal: Station, sport: int | None) -> None:
-    """UsageError for two ends between which there is no way that could be shown."""
+    """Raise UsageError for two ends without a path that can be shown."""
     if start.place.end.node == goal.place.end.node:
         raise UsageError(f"{start} and {goal} are the same host", "name two hosts")
     if start.place.address.version != goal.place.address.version:

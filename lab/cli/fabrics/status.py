@@ -1,4 +1,4 @@
-"""``rocelab status``: nodes, sessions, links and RDMA devices of a fabric, one table each; or its overlay."""
+"""``rocelab status``: tables of a fabric's nodes, sessions, links and RDMA devices; or its overlay."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _show(fabric: Fabric, nodes: list[NodeHealth], tree: SpanningTree | None) ->
 
 
 def _rate(fabric: Fabric, link: Link) -> int:
-    """Bit/s of a link now: ``qos set`` may have changed what it was built with."""
+    """Return the current rate of a link in bit/s: ``qos set`` may have changed it."""
     if fabric.topology.qos is None:
         return link.rate
     return fabric.qos[link.a.node].ports[link.a.interface].rate

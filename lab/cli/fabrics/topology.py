@@ -1,4 +1,4 @@
-"""``rocelab topology``: make, check, show and draw the file that describes a fabric."""
+"""``rocelab topology``: create, check, show and draw topology files."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Tenants = Annotated[
 
 
 class Format(StrEnum):
-    """What a picture is written as."""
+    """The format of a drawing."""
 
     SVG = "svg"
     PNG = "png"
@@ -67,7 +67,7 @@ class Format(StrEnum):
 
 _BINARY = {Format.PNG, Format.PDF}
 _OPTIONS = {"fabric_mtu": "mtu", "shape": ""}
-"""Keys of a new file whose options are called something else."""
+"""Keys of a topology file whose options have another name."""
 _SUFFIXES = {
     "": Format.SVG,
     ".svg": Format.SVG,
@@ -168,7 +168,7 @@ def new_rail_optimised(
 
 
 def _new(name: str, shape: str, settings: Mapping[str, object], qos: str | None, tenants: int) -> str:
-    """The text of a new file; ``settings`` have the links' rate and MTU among them."""
+    """Return the text of a new topology file; ``settings`` include the rate and MTU of links."""
     from lab.model.output.topology_template import new_topology, room_for_tunnels, with_tenants  # noqa: PLC0415
 
     mtu = settings["mtu"]
@@ -182,7 +182,7 @@ def _new(name: str, shape: str, settings: Mapping[str, object], qos: str | None,
 
 
 def _option(path: str) -> str:
-    """The option that set what is at ``path`` of a new file; "" for what no option sets alone."""
+    """Return the option for ``path`` in a new file; "" if no single option sets it."""
     section, _, key = path.partition(".")
     names = {"name": "name", "qos": "qos", "overlay": "tenants", "generate": _OPTIONS.get(key, key), "defaults": key}
     option = names.get(section, "")
@@ -212,7 +212,7 @@ def check(files: Annotated[list[Path], typer.Argument(help="Topology files.", sh
 
 
 def _check_frr(topology: Topology, file: Path) -> None:
-    """Have vtysh look at the topology's own lines, where there is one."""
+    """Check the topology's own FRR lines with vtysh, if it is installed."""
     if not topology.frr:
         return
     from lab.routing.frr_config import user_lines  # noqa: PLC0415
@@ -271,7 +271,7 @@ def graph(
 
 
 def _format_of(output: Path | None) -> Format:
-    """By the name of the file; UsageError for one that no picture of ours has."""
+    """Return the format by the file's suffix; UsageError for an unknown suffix."""
     suffix = output.suffix.lower() if output else ""
     if suffix not in _SUFFIXES:
         known = ", ".join(filter(None, _SUFFIXES))
@@ -300,7 +300,7 @@ def schema(output: Output = None) -> None:
 
 
 def write(content: str | bytes, output: Path | None) -> None:
-    """Put a text or a picture into a file, or on standard output; UsageError when it cannot be written."""
+    """Write a text or a drawing to a file or standard output; UsageError if it cannot be written."""
     if output is None:
         typer.echo(content, nl=False)
         return

@@ -1,4 +1,4 @@
-"""``rocelab up``."""
+"""``rocelab up``: build a fabric."""
 
 from __future__ import annotations
 

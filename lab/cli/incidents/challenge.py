@@ -1,4 +1,4 @@
-"""``rocelab scenario break|hint|check|fix|explain|score``: find out what is wrong with a fabric."""
+"""``rocelab scenario break``, ``hint``, ``check``, ``fix``, ``explain`` and ``score``: find a hidden fault."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _random(path: Path, level: int | None, seed: int | None) -> Scenario[Any]:
 
 
 def _generator(seed: int | None) -> chance.Random:
-    """A random generator; without a seed it gives other values each time."""
+    """Return a random generator; without a seed, it differs each time."""
     return chance.Random(secrets.randbits(64) if seed is None else seed)  # noqa: S311 - a game
 
 
@@ -236,7 +236,7 @@ def score(as_json: JsonFlag = False) -> None:
 
 
 def _opened(name: str | None) -> tuple[Fabric, StoryAnswer, ChallengeInfo]:
-    """The fabric with a challenge that is meant, its answer, and what is known of it; UsageError without one."""
+    """Return the fabric with the challenge, its answer, and its state; UsageError without a challenge."""
     if name is None:
         states = [state for state in all_fabrics() if state.challenge.is_dir()]
         if len(states) > 1:
@@ -251,7 +251,7 @@ def _opened(name: str | None) -> tuple[Fabric, StoryAnswer, ChallengeInfo]:
 
 
 def _scenario(running: Fabric, about: ChallengeInfo) -> Scenario[Any]:
-    """The scenario of a challenge, at its place."""
+    """Return the scenario of a challenge with its place."""
     return library.find_at(about.scenario, about.at, running.topology, Path(about.folder))
 
 
@@ -260,7 +260,7 @@ def _hints(answer: StoryAnswer) -> list[dict[str, str]]:
 
 
 def _scored(challenge: Challenge) -> dict[str, Any]:
-    """How whoever plays did until now; kept the first time that it is asked for."""
+    """Return the user's score so far; the first call also saves it."""
     before = required(challenge)
     about = challenge.change(
         lambda old: replace(old, scored=True, over=called_at() if old.over is None else old.over)

@@ -1,4 +1,4 @@
-"""``rocelab compare``: two recordings side by side, and what changed from one to the other."""
+"""``rocelab compare``: compare two recordings."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def compare(
 
 
 def _check(phase: str, begin: float | None, until: float | None, files: list[Path]) -> None:
-    """UsageError for options that exclude each other, and for a file of another kind."""
+    """Raise UsageError for options that exclude each other, and for a file of the wrong type."""
     if phase and (begin is not None or until is not None):
         raise UsageError("--phase and times are both given", "name a phase, or give --from and --until")
     for file in files:

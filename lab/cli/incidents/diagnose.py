@@ -1,4 +1,4 @@
-"""``rocelab diagnose``: what is wrong, where, how sure that is, by which figures, and what would mend it."""
+"""``rocelab diagnose``: root causes with location, confidence, evidence and fix."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _check(
     *,
     probe: bool,
 ) -> None:
-    """UsageError for what does not go together."""
+    """Raise UsageError for options that exclude each other."""
     times = begin is not None or until is not None
     if run is not None and fabric is not None:
         raise UsageError("a recording and a fabric are both named", "name one of them")
@@ -102,7 +102,7 @@ def _of_a_run(run: Path, phase: str, begin: float | None, until: float | None) -
 
 
 def _of_a_fabric(name: str | None, seconds: float, *, probe: bool) -> Diagnosis:
-    """The same of a recording that is made for it, and thrown away."""
+    """Return the diagnosis of a running fabric, from a temporary recording."""
     from lab.backends.live_qos import require_ports  # noqa: PLC0415 - see _of_a_run
     from lab.cli.kit.open_fabric import open_fabric  # noqa: PLC0415
     from lab.telemetry.record.temporary_recording import record_window  # noqa: PLC0415
@@ -161,7 +161,7 @@ def _show(found: Diagnosis) -> None:
 
 
 def _groups(faults: list[Found]) -> list[list[Found]]:
-    """The causes, those together of which only one is there."""
+    """Return the causes; alternatives, of which only one is real, are in one group."""
     groups: list[list[Found]] = []
     for cause in faults:
         either = next((group for group in groups if cause.cause in group[0].alternatives), None)

@@ -1,4 +1,4 @@
-"""``rocelab fault``: break a running fabric on purpose, see what is broken, and mend it."""
+"""``rocelab fault``: inject faults into a running fabric, list them, and heal them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ app = typer.Typer(no_args_is_help=True, help="Inject faults into a running fabri
 
 
 def kind_names() -> list[str]:
-    """Kinds of faults, for the shell."""
+    """Complete the kinds of faults."""
     return list(KINDS)
 
 
@@ -165,7 +165,7 @@ def _attend(running: Fabric, wish: FaultRequest, timing: Timing, as_json: bool) 
 
 
 def _leave_running(running: Fabric) -> None:
-    """The same command once more."""
+    """Start the same command again as a background process, without ``--background``."""
     helper_process.leave(running, [word for word in running_line().arguments if word != "--background"])
 
 
@@ -205,7 +205,10 @@ def heal(
 
 
 def _healable(running: Fabric, numbers: list[int] | None) -> list[int] | None:
-    """The same numbers; beside a challenge those of its faults are nobody's, whose number and kind are not told."""
+    """Return the faults to heal; during a challenge, its hidden faults are excluded.
+
+    UsageError for the number of a hidden fault, so that it reveals neither number nor kind.
+    """
     if lasting(running.state) is None:
         return numbers
     known = [entry.number for entry in visible(running.state, fault_engine.running(running))]
@@ -218,7 +221,7 @@ def _healable(running: Fabric, numbers: list[int] | None) -> list[int] | None:
 
 
 def _record(running: Fabric, did: str, entry: Entry) -> None:
-    """Note in the recordings that are being made what was injected or healed, and when."""
+    """Write to the active recordings that a fault was injected or healed, and when."""
     if not entry.timing:
         parameters = {name: str(value) for name, value in entry.parameters.items()}
         recorded_command.injected(running.state, did, entry.kind, entry.place, parameters)

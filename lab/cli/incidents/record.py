@@ -1,4 +1,4 @@
-"""``rocelab record``: what happens on a fabric, kept in a directory for later."""
+"""``rocelab record``: record a fabric into a directory."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def _running() -> dict[Path, recorders.RunningRecorder]:
 
 
 def _chosen(name: str | None, fabric: str | None) -> recorders.RunningRecorder:
-    """The recorder that is meant; UsageError lists what runs."""
+    """Return the selected recorder; UsageError lists the running ones."""
     if fabric is not None:
         find_fabric(fabric)
     found = {
@@ -204,7 +204,7 @@ def _listed(folder: Path) -> dict[str, Any]:
 
 
 def _state(about: Mapping[str, Any], *, runs: bool) -> str:
-    """In a word: one that something other than its recorder's wish ended is whole on disk, and yet interrupted."""
+    """Return the state of a recording; a complete one that did not end normally is ``interrupted``."""
     if about.get("complete"):
         return "interrupted" if about.get("why") else "complete"
     return "recording" if runs else "incomplete"

@@ -1,4 +1,4 @@
-"""``rocelab replay``: a recording in the tables of ``rocelab top``, forwards and backwards."""
+"""``rocelab replay``: play a recording in the tables of ``rocelab top``, forwards and backwards."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def replay(
 
 
 def require_terminal(command: str) -> None:
-    """UsageError unless somebody sits at a terminal."""
+    """Raise UsageError without a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             f"rocelab {command} needs a terminal, and standard output is not one",

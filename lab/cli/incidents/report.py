@@ -1,4 +1,4 @@
-"""``rocelab report``: what recorded runs show, for people: root cause analyses, and pages that play them."""
+"""``rocelab report``: root cause analyses of recordings, and HTML pages that replay them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def report(
 
 
 def _made(run: Path, output: Path, path: Path, stem: str) -> tuple[ReportFacts, list[Path]]:
-    """A run's facts, and the files about it, which are called ``stem``."""
+    """Return the facts of a run, and write its files, which are named ``stem``."""
     from lab.cli.kit.scenario_verdict import told_of  # noqa: PLC0415 - scenarios, NumPy and pyarrow, for which --help does not wait
     from lab.report.markdown import write_markdown  # noqa: PLC0415
     from lab.report.page import write_page  # noqa: PLC0415
@@ -80,7 +80,7 @@ def _made(run: Path, output: Path, path: Path, stem: str) -> tuple[ReportFacts, 
 
 
 def _below(folder: Path) -> list[Path]:
-    """Every recording in and below a folder; UsageError where there is none."""
+    """Return every recording in a folder and its subfolders; UsageError if there is none."""
     found = sorted(each.parent for each in folder.glob("**/recording.json"))
     if not found:
         raise UsageError(f"no recording in {folder}", "rocelab record ls lists the recordings")

@@ -1,4 +1,4 @@
-"""``rocelab scenario``: faults of a fabric with a workload, run, recorded and judged."""
+"""``rocelab scenario``: run, record and judge faults of a fabric with a workload."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ app.command()(challenge.score)
 
 
 def scenario_names() -> list[str]:
-    """Those that come with rocelab, for the shell."""
+    """Complete the scenarios that come with rocelab."""
     return library.names() if library.OWN.is_dir() else []
 
 

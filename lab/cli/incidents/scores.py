@@ -1,4 +1,4 @@
-"""Scores of challenges, kept where the user's state is; those of the VM are fetched from there."""
+"""Scores of challenges in the user's state directory; scores from the VM are copied there."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 _FOLDER: Final = "scores"
 _LARGEST: Final = 4096
-"""Octets of a score: what comes from the VM is somebody else's."""
+"""Maximum size of a score in bytes: files from the VM are not trusted."""
 _SCORE: Final = TypeAdapter(Score)
 
 
 def keep(score: dict[str, Any]) -> None:
-    """Keep a score for good: in the VM where the host fetches it from; where that cannot be, say so and go on."""
+    """Save a score, in the VM in the folder that the host collects; if that fails, print an error and continue."""
     _put(GUEST_CACHE / _FOLDER if inside_vm() else user_state(_FOLDER), score)
 
 
 def collect(guest_cache: Path) -> None:
-    """Fetch the scores that were taken in the VM."""
+    """Move the scores from the VM to the user's state directory."""
     for path, score in _in(guest_cache / _FOLDER):
         if score is not None:
             _put(user_state(_FOLDER), score)
@@ -38,7 +38,7 @@ def collect(guest_cache: Path) -> None:
 
 
 def all_scores() -> list[dict[str, Any]]:
-    """All that are kept, the oldest first; what is none is passed over."""
+    """Return all saved scores, the oldest first; invalid files are ignored."""
     found = [score for _, score in _in(user_state(_FOLDER)) if score is not None]
     return sorted(found, key=lambda score: float(score["when"]))
 

@@ -1,6 +1,6 @@
-"""``rocelab top``: a fabric as it runs. The picture is drawn here, from samples that are taken where the fabric is.
+"""``rocelab top``: live tables of a fabric. They are drawn here, from samples that are taken where the fabric runs.
 
-In the VM drawing would cost what the fabric needs: there only the recorder's own sampler runs, and its log comes out.
+Drawing in the VM would take CPU time from the fabric, so only the recorder's sampler runs there and streams its log.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _CHUNK: Final = 1 << 16
 _GRACE: Final = 10.0
-"""Seconds in which a sampler ends: in the VM they are not ours."""
+"""Seconds for a sampler to end; in the VM, it is not a child of this process."""
 Hz = Annotated[float, typer.Option(help="Samples of all counters per second.")]
 
 
@@ -102,13 +102,13 @@ def _watch(wanted: str | None, hz: float, sort: str) -> None:
 
 
 class _End:
-    """How a sampler ended that should not have: what it said becomes our own end."""
+    """The unexpected end of a sampler; its error output and exit code become those of this command."""
 
     def __init__(self, sampler: Process, said: IO[bytes]) -> None:
         self._sampler, self._said = sampler, said
 
     def why(self) -> None:
-        """Say what it said, and end with its exit code."""
+        """Print the sampler's error output, and exit with its exit code."""
         code = process.wait(self._sampler, _GRACE)
         self._said.seek(0)
         sys.stderr.write(self._said.read().decode(errors="replace"))
@@ -126,7 +126,7 @@ def _feed(film: LiveFilm, source: int, end: _End) -> None:
 
 @contextmanager
 def _sampled(wanted: str | None, hz: float) -> Iterator[tuple[LiveFilm, int, _End]]:
-    """A film of a fabric, what its samples come from, and how that ends; afterwards nobody samples any more."""
+    """Yield the timeline of a fabric, the descriptor of its samples, and the sampler's end; then stop the sampler."""
     from lab.telemetry.read.timeline_frames import LiveFilm  # noqa: PLC0415 - see top
 
     named = ["--fabric", wanted] if wanted else []

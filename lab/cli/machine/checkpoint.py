@@ -1,4 +1,4 @@
-"""``rocelab vm checkpoint``: states of a VM that others continue from."""
+"""``rocelab vm checkpoint``: saved states from which VMs are restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rocelab docs``: the pages that come with rocelab, in Markdown."""
+"""``rocelab docs``: the documentation in Markdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGES: Final = Path(__file__).parents[2] / "docs"
 
 
 def topics() -> list[str]:
-    """What there are pages about."""
+    """Return the names of all pages."""
     return sorted(page.stem for page in PAGES.glob("*.md"))
 
 

@@ -1,4 +1,4 @@
-"""``rocelab doctor``: what this machine can do, and the remedy for what it cannot."""
+"""``rocelab doctor``: the capabilities of this machine, and remedies for missing ones."""
 
 from __future__ import annotations
 
@@ -80,5 +80,5 @@ def _row(host: HostDistribution, capability: Capability, finding: ProbeFinding) 
 
 
 def _remedy(host: HostDistribution, capability: Capability, finding: ProbeFinding) -> str:
-    """What could not be tried needs no remedy of its own: it is root or the VM's image that lacks."""
+    """Return the remedy of a missing capability; "" if it could not be tested, for example without root."""
     return capability.mend(host) if finding.present is False else ""

@@ -1,4 +1,4 @@
-"""``rocelab vm``: the guest that has the kernel RDMA and the emulated port need."""
+"""``rocelab vm``: the VM with the kernel that RDMA and the emulated ports need."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def _facts(running: RunningVm | None) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
-    """A cell of the table: lists with commas, and yes or no for what is so or not."""
+    """Return a cell of the table: lists joined by commas, booleans as yes or no."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return ", ".join(map(str, value)) if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""``rocelab analyze``: what happened in a capture, as tables and a verdict."""
+"""``rocelab analyze``: a capture as tables, with a verdict."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def analyze(
 
 
 def _ladder(facts: AnalysisFacts, qp: str, file: Path, wanted: Expression | None, *, json: bool) -> None:
-    """Read the file once more, for one connection."""
+    """Read the file again, for one connection."""
     from lab.analysis.results.fact_builder import chooser  # noqa: PLC0415
     from lab.analysis.views.ladder import ladder  # noqa: PLC0415 - NumPy takes a while to import
     from lab.cli.tables import ladder_view as drawing  # noqa: PLC0415 - only those who ask for a ladder need it

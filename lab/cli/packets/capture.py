@@ -1,4 +1,4 @@
-"""``rocelab capture``: packets of many links into one file."""
+"""``rocelab capture``: capture packets of many links into one file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _STANDARD_OUTPUT: Final = "-"
 
 
 def _link_names() -> list[str]:
-    """Ends of all links on this machine, for the shell's completion."""
+    """Complete the link ends of all fabrics on this machine."""
     names: list[str] = []
     for fabric in fabric_state.all_fabrics():
         with contextlib.suppress(LabError, OSError):
@@ -131,7 +131,7 @@ def capture(
 
 
 def _kinds(text: str, output: str | None, *, alone: bool) -> frozenset[TriggerKind]:
-    """The events that ``--on-event`` names; UsageError where there is no file of its own to keep."""
+    """Parse the events of ``--on-event``; UsageError without an output file of its own."""
     if output in {None, _STANDARD_OUTPUT} or not alone:
         raise UsageError("--on-event keeps one file", "give -o its name, and omit --live and --ring")
     on_event_words.check_folder(output or "")
@@ -148,7 +148,7 @@ def _say(text: str) -> None:
 
 
 def _check_outputs(output: str | None, *, live: bool, ring: str | None, json: bool) -> None:
-    """UsageError where there is nothing to write to, or two things to write to one place."""
+    """Raise UsageError if the packets have no destination, or two outputs share one."""
     if output is None and not live:
         raise UsageError("packets have no destination", "give -o a file, or --live to see them")
     if json and output == _STANDARD_OUTPUT:
@@ -162,7 +162,7 @@ def _check_outputs(output: str | None, *, live: bool, ring: str | None, json: bo
 
 
 def _opened(stack: contextlib.ExitStack, output: str | None, ring: str | None, select: str) -> Sink | None:
-    """What writes ``output``; None where there is none."""
+    """Return the sink for ``output``; None without one."""
     if output is None:
         return None
     if ring is not None:
@@ -171,7 +171,7 @@ def _opened(stack: contextlib.ExitStack, output: str | None, ring: str | None, s
 
 
 def _file(stack: contextlib.ExitStack, output: str, select: str) -> Sink:
-    """A writer without a buffer: a capture that is killed leaves what it has seen."""
+    """Return an unbuffered writer, so that a killed capture keeps all packets that it has seen."""
     if output != _STANDARD_OUTPUT and (most := room()) is not None:
         files.limit_size(most)
     try:
@@ -183,7 +183,7 @@ def _file(stack: contextlib.ExitStack, output: str, select: str) -> Sink:
 
 
 def _ring(text: str) -> tuple[int, int]:
-    """``10:100MB``: files, and bytes of each."""
+    """Parse ``10:100MB``: the number of files, and the size of each."""
     files, _, size = text.partition(":")
     try:
         count, limit = int(files), parse_size(size)
@@ -196,7 +196,7 @@ def _ring(text: str) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def _watched(output: str) -> Iterator[Progress | None]:
-    """A table that grows on a terminal's standard error; nothing where nobody watches."""
+    """Yield a callback that updates a table on standard error; None if that is not a terminal."""
     if not stderr.is_terminal:
         yield None
         return
@@ -212,7 +212,7 @@ def _table(output: str, counts: Sequence[LinkCount]) -> Table:
 def _report(
     output: str | None, counts: Sequence[LinkCount], *, json: bool, event: TriggerEvent | None = None
 ) -> None:
-    """The final table; on standard error when the packets went to standard output."""
+    """Print the final table; on standard error if the packets went to standard output."""
     if json:
         links = [{"link": c.label, "packets": c.packets, "bytes": c.bytes, "dropped": c.dropped} for c in counts]
         print_json({"file": output, "links": links} | ({"event": asdict(event)} if event else {}))

@@ -1,4 +1,4 @@
-"""``rocelab craft``: packets from a description, shown field by field, written to a capture file, or sent."""
+"""``rocelab craft``: build packets from a description; print them field by field, write them to a file, send them."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from lab.wire.explain.explanation import FrameExplanation
 
 _SPACING: Final = 1000
-"""Nanoseconds between packets of a file. They start at zero, so that the same description gives the same file."""
+"""Nanoseconds between the packets of a file. Times start at zero, so that equal descriptions give equal files."""
 _ADDRESSES: Final = {"src", "dst", "vtep_src", "vtep_dst"}
-"""Options that may be a node's name where there is a fabric: the one that is sent in."""
+"""Options that accept a node's name with ``--send``, which selects the fabric."""
 _PANELS: Final = {
     "count": "How many",
     "src": "Path",
@@ -48,7 +48,7 @@ _PANELS: Final = {
     "classes": "PFC and Pause",
     "vni": "VXLAN tunnel",
 }
-"""The key that begins each group of options, and what the group is called."""
+"""The first key of each group of options, and the group's title."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _described(name: str) -> str:
 
 
 def _default(value: object) -> str | bool:
-    """A default as it would be written; False where there is none to tell."""
+    """Return a default as a user would write it; False if none is shown."""
     if isinstance(value, Mapping):
         return ",".join(f"{key}={each}" for key, each in value.items())
     if isinstance(value, Enum):
@@ -212,7 +212,7 @@ def _write(output: Path, crafted: Sequence[_Packet]) -> None:
 
 
 def _common_rate(crafted: Sequence[_Packet]) -> int | None:
-    """The rate of the link when all packets name one, so that readers can make times of quanta."""
+    """Return the link rate if all packets have the same one, so that readers can convert quanta to times."""
     rates = {packet.spec.rate for packet in crafted}
     return rates.pop() if len(rates) == 1 else None
 

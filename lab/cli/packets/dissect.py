@@ -1,4 +1,4 @@
-"""``rocelab dissect``: a capture file, packet by packet."""
+"""``rocelab dissect``: print a capture file packet by packet."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from lab.wire.frame import DecodedFrame
 
 _EXPLAINED: Final = 10
-"""Packets that are explained when no limit is given."""
+"""Default limit of packets that are explained header by header."""
 
 
 class TimeOrigin(StrEnum):
-    """What times are counted from: the first packet, 1970, or the packet shown before; or the date and time."""
+    """The origin of printed times: first packet, 1970, previous packet, or date and time."""
 
     RELATIVE = "relative"
     ABSOLUTE = "absolute"
@@ -48,9 +48,9 @@ class TimeOrigin(StrEnum):
 
 
 class NumberedPacket(NamedTuple):
-    """A packet of the file: its number from 1, when (ns since 1970, and s since the first), and where it was seen.
+    """A packet of the file: number from 1, times (ns since 1970, s since the first packet), and interface.
 
-    ``rate`` is that of the link in bit/s, where the file says it.
+    ``rate`` is the link's rate in bit/s, if the file contains it.
     """
 
     number: int
@@ -124,7 +124,7 @@ def dissect(
 
 
 class _Limited:
-    """The first packets, and whether there are more; of what is ``live`` nobody waits for one to know."""
+    """Yields the first packets, and records whether more follow; for ``live`` input, it does not wait for another."""
 
     def __init__(self, packets: Iterator[NumberedPacket], limit: int | None, *, live: bool) -> None:
         self._packets, self._limit, self._live = packets, limit, live
@@ -139,7 +139,7 @@ class _Limited:
 
 
 class _Timed:
-    """Times in the way that was asked for."""
+    """Formats the times of packets as the user selected."""
 
     def __init__(self, clock: TimeOrigin) -> None:
         self._clock = clock
@@ -164,7 +164,7 @@ class _Timed:
 
 @contextlib.contextmanager
 def _until_the_reader_left() -> Iterator[None]:
-    """``rocelab dissect ... | head`` is no error."""
+    """End silently if the reader closes the output, for example ``head``."""
     try:
         yield
         sys.stdout.flush()
@@ -173,7 +173,7 @@ def _until_the_reader_left() -> Iterator[None]:
 
 
 def _chosen(reader: Reader, wanted: Expression | None, numbers: frozenset[int]) -> Iterator[NumberedPacket]:
-    """The packets of these numbers, all where there are none, that the filter lets through."""
+    """Yield the packets that match the filter and have one of these numbers, or any number without ``numbers``."""
     last = max(numbers, default=0)
     for packet in _packets(reader):
         if last and packet.number > last:
@@ -183,7 +183,7 @@ def _chosen(reader: Reader, wanted: Expression | None, numbers: frozenset[int]) 
 
 
 def _tell_beyond(reader: Reader, numbers: Sequence[int]) -> None:
-    """Of these numbers those that no packet has, of a file that was read as far as they go."""
+    """Print a note for each number beyond the last packet of the file."""
     for number in numbers:
         if number > reader.number:
             note = f"there is no packet {number}: the file has {reader.number}"
@@ -222,7 +222,7 @@ def _as_shown(packet: NumberedPacket, timed: _Timed) -> Shown:
 
 
 def _print_lines(packets: Iterable[NumberedPacket], timed: _Timed) -> None:
-    """Plain writes: a capture has hundreds of thousands of lines."""
+    """Write lines without Rich, because a capture may have hundreds of thousands."""
     for packet in packets:
         where = f"{packet.interface} {packet.direction}"
         line = describe(decode(packet.data, packet.length), packet.rate)
@@ -255,7 +255,7 @@ def _place(packet: NumberedPacket) -> dict[str, Any]:
 
 
 def _facts(packet: NumberedPacket) -> dict[str, Any]:
-    """What the summary line says, with names for programs; fields that the packet has not got are null."""
+    """Return the fields of the summary line by name; fields that the packet lacks are null."""
     return _decoded(decode(packet.data, packet.length))
 
 
@@ -281,7 +281,7 @@ def _explained(packet: NumberedPacket) -> dict[str, Any]:
 def _print_json(
     packets: _Limited, timed: _Timed, reader: Reader, *, summary: bool, columns: tuple[str, ...] | None
 ) -> None:
-    """An object with the packets, one at a time; it is closed when the file turns out to be damaged, too."""
+    """Write an object with the packets one at a time; it is completed even if the file turns out to be damaged."""
     separator, JsonStream.begun = "", True
     sys.stdout.write('{"packets": [')
     try:

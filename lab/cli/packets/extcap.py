@@ -1,7 +1,7 @@
 """``rocelab extcap``: links of running fabrics in Wireshark's list of interfaces, by its extcap protocol.
 
-Wireshark starts the program that ``--install`` puts into its folder, asks it for interfaces, link types and options
-(``--extcap-...``), and has it capture into a pipe (``--capture --fifo``), as extcap(4) says.
+``--install`` writes a program into Wireshark's extcap folder. Wireshark runs it to list interfaces, link types and
+options (``--extcap-...``), and to capture into a pipe (``--capture --fifo``): extcap(4).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NAME: Final = "rocelab"
-"""What the program is called in Wireshark's folder, and its interfaces begin with."""
+"""The name of the program in Wireshark's folder, and the prefix of its interfaces."""
 _FOLDERS: Final = ("Personal Extcap path", "Extcap path", "Global Extcap path")
-"""As ``tshark -G folders`` calls them, the one of the user first; before 4.2 there was one only."""
+"""Keys in the output of ``tshark -G folders``, the user's folder first; before 4.2 there was only one."""
 _PROGRAM: Final = '''#!{python}
 """Links of rocelab's fabrics for Wireshark; made by rocelab extcap --install."""
 
@@ -100,7 +100,7 @@ def _line(text: str) -> None:
 
 
 def wiresharks_folder() -> Path:
-    """Where Wireshark looks for such programs; EnvironmentLacks without tshark, which knows."""
+    """Return Wireshark's extcap folder; EnvironmentLacks if tshark is missing or does not report one."""
     done = run([find_tool("tshark", "tshark"), "-G", "folders"])
     told = dict(line.split(":", 1) for line in done.stdout.splitlines() if ":" in line)
     for name in _FOLDERS:
@@ -130,7 +130,7 @@ def _install(folder: Path, *, remove: bool) -> None:
 
 
 def _interfaces() -> Iterator[str]:
-    """All links of a fabric together, and each end that is a switch's or alone on its link."""
+    """Yield each fabric as one interface for all links, and each end of every link."""
     for fabric in fabric_state.all_fabrics():
         with contextlib.suppress(LabError, OSError):  # one that is just being made or taken down
             topology = fabric.load_topology()
@@ -143,7 +143,7 @@ def _interfaces() -> Iterator[str]:
 
 
 def _chosen(interface: str) -> tuple[str, str | None]:
-    """Fabric and end of an interface's name; UsageError for a name that is not ours."""
+    """Return the fabric and end of an interface's name; UsageError if it is not one of rocelab's."""
     program, _, rest = interface.partition(":")
     fabric, _, end = rest.partition(":")
     if program != NAME or not fabric:

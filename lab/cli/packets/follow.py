@@ -1,4 +1,4 @@
-"""``rocelab follow``: one packet from link to link."""
+"""``rocelab follow``: follow one packet from link to link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sending half of ``rocelab craft``: which interface, what it adds to a packet, how fast, and the report."""
+"""The sending half of ``rocelab craft``: interface, missing addresses, rate, and report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LINK_LOCAL: Final = {PacketKind.PFC, PacketKind.PAUSE}
 
 @dataclass(frozen=True, slots=True)
 class InjectReport:
-    """What was sent from the interface ``name``, of ``wanted`` packets."""
+    """The result of sending ``wanted`` packets from the interface ``name``."""
 
     sent: SendResult
     wanted: int
@@ -49,14 +49,14 @@ class InjectReport:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The same for programs."""
+        """The result for JSON."""
         sent = self.sent
         rates = {"packets_per_second": sent.packets_per_second, "bits_per_second": sent.bits_per_second}
         return {"interface": self.name, "wanted": self.wanted} | asdict(sent) | rates
 
 
 class Sender:
-    """One interface of a running fabric; UsageError when there is none of this name."""
+    """Sends from one interface of a running fabric; UsageError if it does not exist."""
 
     def __init__(self, end: str, fabric_name: str | None, pace: str | None) -> None:
         self.name = end
@@ -70,13 +70,13 @@ class Sender:
         self._interface = where.interface
 
     def address(self, name: str) -> str:
-        """The address of a node of the fabric: a switch's loopback, a host's first NIC; other text comes back."""
+        """Return the address of a node: a switch's loopback, a host's first NIC; other text is returned unchanged."""
         if name not in self._plan:
             return name
         return str(self._plan[name].loopback4 or addresses_of(self._plan, name)[0])
 
     def complete(self, specs: Iterable[PacketSpec]) -> list[PacketSpec]:
-        """Put in the addresses that were not written: the interface's own, and the MAC address of the next hop."""
+        """Fill in missing addresses: those of the interface, and the MAC address of the next hop."""
         return [self._completed(spec) for spec in specs]
 
     def _completed(self, spec: PacketSpec) -> PacketSpec:
@@ -103,7 +103,7 @@ class Sender:
         return found
 
     def send(self, specs: Sequence[PacketSpec]) -> InjectReport:
-        """Send every packet of every description, in order; a signal ends it early."""
+        """Send all packets of all descriptions in order; a signal ends it early."""
         every = chain.from_iterable(frames(spec) for spec in specs)
         with Injector(self._namespace, self._interface) as injector, ends_on_signals(injector.interrupt):
             sent = injector.send(every, self._pace)

@@ -1,4 +1,4 @@
-"""``rocelab capture --on-event``: which events, from packets and from the lossless ports of a fabric."""
+"""``rocelab capture --on-event``: events in packets and at the lossless ports of a fabric."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORDS: Final = ", ".join(TriggerKind)
 
 
 def parse_kinds(text: str) -> frozenset[TriggerKind]:
-    """``nak,drop``; UsageError names what is none."""
+    """Parse event names like ``nak,drop``; UsageError for an unknown one."""
     words = [word.strip().lower() for word in text.replace("|", ",").split(",")]
     for word in words:
         if word not in set(TriggerKind):
@@ -38,7 +38,7 @@ def parse_kinds(text: str) -> frozenset[TriggerKind]:
 
 
 def parse_before(text: str) -> int:
-    """Bytes to remember."""
+    """Return the bytes of packets to keep from before the event."""
     size = read_value("--before", text, parse_size)
     if not 0 < size <= _LARGEST:
         raise UsageError(f"--before {text} is out of range", "it is memory: choose up to 1GiB, like 16MB")
@@ -46,7 +46,7 @@ def parse_before(text: str) -> int:
 
 
 def parse_after(text: str) -> int:
-    """Nanoseconds to go on."""
+    """Return the nanoseconds to capture after the event."""
     seconds = read_value("--after", text, parse_time)
     if not 0 <= seconds <= _LONGEST:
         raise UsageError(f"--after {text} is out of range", "choose up to 1h, like 2s")
@@ -54,7 +54,7 @@ def parse_after(text: str) -> int:
 
 
 def port_kind(event: PortEvent) -> TriggerKind | None:
-    """What an event at a lossless port is here; None for what nobody waits for."""
+    """Return the capture event for an event at a lossless port; None for other events."""
     from lab.dataplane.port_layout import EventKind  # noqa: PLC0415 - only fabrics with lossless ports have events
 
     kinds = {
@@ -67,7 +67,7 @@ def port_kind(event: PortEvent) -> TriggerKind | None:
 
 
 def check_folder(output: str) -> None:
-    """UsageError where a file could not be written when it is too late to say so."""
+    """Raise UsageError early if the output file could not be written later."""
     folder = Path(output).parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise UsageError(f"cannot write {output}: no such folder, or none to write to", "name another file")
@@ -76,7 +76,7 @@ def check_folder(output: str) -> None:
 def watched_ports(
     fabric: Fabric, wanted: Collection[TriggerKind], sink: KeepOnEvent, then: Progress | None
 ) -> Progress:
-    """What to call while capturing: it tells the sink of events at the ports, and what time it is."""
+    """Return a callback for the capture that reports port events and the current time to the sink."""
     tail = _tail(fabric)
 
     def look(counts: object) -> None:
@@ -93,7 +93,7 @@ def watched_ports(
 
 
 def told(event: PortEvent, kind: TriggerKind) -> TriggerEvent:
-    """A port's event as one of the capture, in the clock of packets."""
+    """Return a port's event as a capture event, with the wall-clock time that packets have."""
     from lab.dataplane.events import MEANINGS, SUBJECTS, clock, describe_value  # noqa: PLC0415
 
     what = f"{SUBJECTS[event.kind]} {event.number} {MEANINGS[event.kind]} {describe_value(event)}".rstrip()
@@ -103,7 +103,7 @@ def told(event: PortEvent, kind: TriggerKind) -> TriggerEvent:
 
 
 def _tail(fabric: Fabric) -> Tail | None:
-    """The events from now on; None where no port is lossless."""
+    """Return the events from now on; None without lossless ports."""
     if fabric.topology.qos is None:
         return None
     from lab.dataplane.events import Tail  # noqa: PLC0415

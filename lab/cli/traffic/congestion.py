@@ -1,4 +1,4 @@
-"""``rocelab congestion``: trees of pauses, from the full queue to the hosts that wait."""
+"""``rocelab congestion``: pause trees, from the congested queue to the paused hosts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lab.dataplane.pause_graph import PortPause, Root
 
 _LOOKS: Final = 20
-"""Readings of the queues, evenly over the time: pauses come and go in milliseconds."""
+"""Readings of the queues, spread evenly over the observation: pauses last only milliseconds."""
 
 
 def congestion(

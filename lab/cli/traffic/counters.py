@@ -1,4 +1,4 @@
-"""``rocelab counters``: what the emulated ports counted, as a table of what moved, live, or as data."""
+"""``rocelab counters``: the counters of emulated ports as tables, live or as JSON."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _CLEAR: Final = "clear"
 
 
 class Since(StrEnum):
-    """From when on counters count."""
+    """The baseline of counters."""
 
     CLEAR = "clear"
     BUILD = "build"
@@ -130,7 +130,7 @@ def _view_of(running: Fabric, ports: list[str], priority: int | None, everything
 
 
 def since_clear(running: Fabric) -> dict[str, dict[str, dict[str, int]]]:
-    """Every counter by node, interface and name, zeros too, as ``rocelab counters`` counts."""
+    """Return every counter by node, interface and name, including zeros, since ``rocelab counters clear``."""
     view = _view_of(running, [], None, everything=True)
     maps = open_maps(running.name)
     mark = _mark(maps, view, Since.CLEAR)
@@ -176,7 +176,7 @@ def _clear(maps: PortMaps, view: View) -> None:
 
 
 def _show(maps: PortMaps, view: View, mark: CounterBaseline, layout: TableLayout | None) -> bool:
-    """Print a reading, as JSON without a layout; whether all its sums come out."""
+    """Print a reading, as JSON without ``layout``; return whether all sums of queues are consistent."""
     earlier = view.read(maps)
     readings = view.read(maps)
     wrong = list(_imbalances(earlier, readings))
@@ -220,7 +220,7 @@ def _document(view: View, readings: dict[str, CounterReading], wrong: list[tuple
 
 
 def _watch(maps: PortMaps, view: View, layout: TableLayout | None, seconds: float, ended: threading.Event) -> None:
-    """Until Ctrl-C: a table that is renewed, where nobody watches one after the other; as JSON a line for each."""
+    """Until Ctrl-C, refresh a table on a terminal, print new tables elsewhere, or print a JSON line each interval."""
     earlier = view.read(maps)
     with Live(console=stdout, auto_refresh=False) if stdout.is_terminal else nullcontext() as live:
         while not ended.wait(seconds):

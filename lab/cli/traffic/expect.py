@@ -1,4 +1,4 @@
-"""``rocelab expect``: assertions about what was counted and measured, for scripts and CI."""
+"""``rocelab expect``: assertions about counters and measurements, for scripts and CI."""
 
 from __future__ import annotations
 

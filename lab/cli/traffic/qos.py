@@ -1,4 +1,4 @@
-"""``rocelab qos show``, ``set`` and ``events``: what lossless ports are to do, its changes, and what happened."""
+"""``rocelab qos show``, ``set`` and ``events``: configuration, changes and events of lossless ports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lab.model.topology import Endpoint
 
 _LOOK: Final = 0.2
-"""Seconds between two looks of ``--follow`` at the log."""
+"""Seconds between two reads of the log with ``--follow``."""
 _EVENT_COLUMNS: Final = (
     Column("time", "time", 1), Column("seconds", "seconds", 3), Column("port", "port"), Column("peer", "peer", 2),
     Column("event", "event"), Column("of", "of"), Column("with", "with"),

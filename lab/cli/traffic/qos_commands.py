@@ -1,4 +1,4 @@
-"""``rocelab qos``: its commands, of which those about a running fabric need what presets and plans do without."""
+"""The group ``rocelab qos``; presets and plans need none of the imports for running fabrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lab.cli.command_registry import COMMANDS
 
 
 class QosCommands(LazyGroup):
-    """Commands about running ports first, then those about values."""
+    """Lists commands about running ports first, then those about values."""
 
     entries: ClassVar = {entry.name: entry for entry in COMMANDS["qos"].below}
 

@@ -24,7 +24,7 @@ _HEADS: Final = {
     "buffer": "buffer of the incast",
 }  # fmt: skip
 _EMULATED: Final = 100 * 10**6
-"""Bit/s of an emulated link, where the real one is faster than the VM carries."""
+"""Rate of an emulated link in bit/s, if the real one is faster than the VM can emulate."""
 
 Mtu = Annotated[
     int, typer.Option(min=MTU_RANGE[0], max=MTU_RANGE[1], help="Largest IP packet of the lossless class, bytes.")
@@ -125,7 +125,7 @@ def _link_rate(text: str | None, rate: int) -> int:
 
 
 def _bound(buffer: int, ports: int, classes: int, made: Plan) -> int:
-    """The depth below which marks surely precede pauses, at the factor of DCQCN's example; 0 when there is none."""
+    """Return the queue depth below which marks always precede pauses, with beta 8 as in DCQCN; 0 if there is none."""
     return max(0, int(ecn_bound(buffer, ports, classes, made.size("headroom"), beta=8)))
 
 

@@ -1,4 +1,4 @@
-"""``rocelab qos presets``: what ready-made QoS sets, where it comes from, and what differs between two presets."""
+"""``rocelab qos presets``: the values of QoS presets, their sources, and the differences between two of them."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _print_difference(first: str, second: str, rate: int, mtu: int | None, as_js
 
 
 def _data(values: dict[str, Any]) -> dict[str, Any]:
-    """The values of a preset that have a name of their own; the maps to priorities together."""
+    """Return the values of a preset by name; the maps of priorities are in one value."""
     named = {key: value for key, value in values.items() if key in _HEADS}
     return {**named, "maps": {key: value for key, value in values.items() if key not in _HEADS}}
 

@@ -1,4 +1,4 @@
-"""``rocelab rdma``: real RDMA transfers between hosts, and what the devices counted meanwhile."""
+"""``rocelab rdma``: real RDMA transfers between hosts, with the RDMA counters that changed."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def _warnings(pairs: Sequence[Pair], verb: Verb) -> list[str]:
 
 
 def _besides(test: BandwidthTest) -> list[str]:
-    """What explains that other counters moved by more than was measured."""
+    """Return notes on traffic outside the measured interval, which other counters include."""
     if not test.margin:
         return []
     ran = f"The transfer also ran for {test.margin} s before and {test.margin} s after the {test.duration} s measured"
