@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _BEGUN: Final = "begun"
 _MODE: Final = 0o600
 _START_TIME: Final = 19
-"""Index of the start time in /proc/PID/stat after the name, in clock ticks since boot (field 22)."""
+"""Index of the start time (clock ticks since boot) after the name in /proc/PID/stat: proc_pid_stat(5), field 22."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class ProbeParameters(Parameters):
 
 
 def fault(kind: str, place: str, **parameters: Any) -> FaultRequest:
-    """A fault for ``three_acts`` to inject; parameters as of ``Stage.inject``."""
+    """Return a fault for ``three_acts``, with the parameters of ``Stage.inject``."""
     return FaultRequest(kind, place, parameters)
 
 

@@ -96,7 +96,8 @@ def has_no_way_to_others(facts: WindowFacts) -> Iterator[Sign]:
     """A NIC has no usable route beyond its own network, while other NICs have one.
 
     Its route is missing, is a blackhole, or has no cabled interface. If switches route each NIC's link, its host must
-    have a route to every other host. A destination that a host reaches by none of its NICs is a sign of the host.
+    have a route to every other host. If a host reaches a destination by none of its NICs, each of these NICs has a
+    sign.
     """
     known = {nic: stack for nic in _nics(facts) if (stack := facts.stacks[nic.partition(":")[0]]).routes is not None}
     leading = {

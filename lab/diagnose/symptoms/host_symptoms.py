@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lab.diagnose.facts import WindowFacts
 
 _SOME: Final = 8
-"""The minimum number of packets received by a host of which its RDMA device has none."""
+"""The minimum number of packets that a host receives, but not its RDMA device."""
 _UNANSWERED: Final = ("completer_retry_err", "retry_exceeded_err")
 
 

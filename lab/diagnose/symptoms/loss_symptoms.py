@@ -140,7 +140,7 @@ def _too_large(facts: WindowFacts, name: str, peer: str) -> list[Evidence]:
 
 
 def _pings(facts: WindowFacts) -> list[Evidence]:
-    """Return evidence of unanswered pings with the DF bit, or that nobody ran such a ping."""
+    """Return evidence of unanswered pings with the DF bit, or that no such ping was run."""
     lost = [ran for ran in facts.ran if ran.argv[:1] == ("ping",) and "do" in ran.argv and ran.exit_code]
     return [
         Evidence(f"not answered: {' '.join(ran.argv)}", ran.node, "ping", 0, ran.seconds) for ran in lost[:2]

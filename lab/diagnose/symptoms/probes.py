@@ -42,7 +42,7 @@ def no_probe_passes(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def only_small_pings_pass(facts: WindowFacts) -> set[str]:
-    """Return the NICs at both ends of pings with the DF bit of which only small ones are answered."""
+    """Return the NICs at both ends of DF pings if small ones are answered and large ones are not."""
     answered: dict[tuple[tuple[str, ...], str], dict[int, bool]] = {}
     for ran in facts.ran:
         if ran.argv[:1] == ("ping",) and "do" in ran.argv and "-s" in ran.argv[:-1]:
