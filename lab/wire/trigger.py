@@ -64,7 +64,7 @@ class Watcher:
     def __init__(self, wanted: Collection[TriggerKind]) -> None:
         self._wanted = frozenset(wanted)
         self._fronts: dict[tuple[int, str, str, int], int] = {}
-        self._paused: dict[tuple[int, int, int], tuple[int, int]] = {}  # start, and end by the quanta
+        self._paused: dict[tuple[int, int, int], tuple[int, int]] = {}  # start, and end according to the quanta
 
     def look(self, record: Record, interface: Interface) -> TriggerEvent | None:
         """Return the event in a packet, if there is one."""

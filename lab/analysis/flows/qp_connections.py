@@ -64,7 +64,7 @@ def _partners(facts: AnalysisFacts) -> _Partners:
 
 
 def _ends(flow: FlowFacts, partners: _Partners) -> tuple[End, End]:
-    """Return source and destination. The peer QP of a link with one direction is taken from links that know it."""
+    """Return source and destination. A link with one direction gets its peer QP from links with both."""
     known = partners.get((flow.src, flow.dst, flow.qp), set())
     peer = next(iter(known)) if flow.peer is None and len(known) == 1 else flow.peer
     return End(flow.src, peer), End(flow.dst, flow.qp)

@@ -41,8 +41,8 @@ class FlowFacts:
     * ``resent``: retransmitted packets. ``go_back_n``: episodes of retransmission. ``repeats``: lost packets that
       were retransmitted alone (selective repeat).
     * ``rnr_retries``: episodes that followed an RNR NAK, with ``rnr_resent`` packets.
-    * ``paused_timeouts``: episodes after a timeout during most of which flow control had paused a link, with
-      ``paused_resent`` packets.
+    * ``paused_timeouts``: episodes after a timeout, if flow control paused a link for most of the timeout;
+      ``paused_resent`` are their packets.
     * ``unanswered``: seconds from the last packet in reverse direction to the end of the flow, if it retransmitted at
       least twice in that time; else 0.
     * ``never_answered``: seconds from the first packet to the last, if one PSN was retransmitted repeatedly and no

@@ -50,7 +50,7 @@ class Loss:
     * ``response``: a READ response was lost, and ``psn`` is that of the READ.
     * ``time``: when the requester began to retransmit, in seconds since the first packet of the file.
     * ``waited``: seconds from the first sign of the loss to ``time``. The sign is the next packet at ``before``,
-      elsewhere the last packet of the flow.
+      elsewhere the packet before the retransmission.
     * ``resent``: packets that were retransmitted.
     """
 

@@ -89,8 +89,8 @@ def follow(stream: IO[bytes], source: str, qp: int, psn: int, chunk: int = CHUNK
 
     Senders that number their IPv4 packets, like rxe, give each transmission its own Identification. If all are equal,
     and in IPv6, transmissions are split by link and TTL: a new one begins if a link sees the packet again and the TTL
-    is not smaller. A smaller TTL is a loop, or a mirror of several routers. Two transmissions that are under way at
-    the same time can then only be told apart as far as that rule goes.
+    is not smaller. A smaller TTL means a loop, or a mirror of several routers. Overlapping transmissions are then
+    only separated as far as this rule goes.
     """
     finder = _Finder(CaptureFile(stream, source, chunk), qp, psn)
     return finder.tracks()
@@ -104,7 +104,7 @@ def _number(address: str) -> int:
     return int(address.replace(":", ""), 16)
 
 
-_Flow: TypeAlias = tuple[str, str, bool]  # source, destination, and whether it answers, as answers have own PSNs
+_Flow: TypeAlias = tuple[str, str, bool]  # source, destination, and whether it answers: answers have their own PSNs
 
 
 class _Finder:

@@ -29,7 +29,7 @@ from lab.wire.rocev2 import BTH
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-logging.getLogger("scapy.runtime").setLevel(logging.ERROR)  # its warnings are about packets, and those are untrusted
+logging.getLogger("scapy.runtime").setLevel(logging.ERROR)  # packets are untrusted, so warnings about them are noise
 
 _IP: Final = (IP, IPv6)
 MAX_TEXT: Final = 64

@@ -16,7 +16,7 @@ from lab.wire.udp_ports import FRAGMENT_OFFSET, MORE_FRAGMENTS, PAUSE_OPCODE, PF
 
 _NEGATIVE: Final = 0x80000000
 NOTHING: Final = 0xFFFFFFFF
-"""Marks an empty memory slot whose value could be 0."""
+"""Marks an empty memory slot of a field that can be 0."""
 
 
 class WalkMemory(NamedTuple):
