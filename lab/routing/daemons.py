@@ -1,4 +1,4 @@
-"""FRR's daemons: found, started in a namespace, watched, and what holds their sockets."""
+"""FRR's daemons: find them, start them in a namespace, signal them, and locate their sockets."""
 
 from __future__ import annotations
 
@@ -30,12 +30,15 @@ _OWN: Final = (Path("/run"), Path("/var/tmp"), Path("/etc/frr"))  # noqa: S108 -
 _SOCKETS: Final = Path("/run/frr")
 _MANAGER: Final = "mgmtd"
 _MANAGED: Final = ("staticd",)
-"""What has its configuration from the manager alone, and refuses a file."""
+"""Daemons that mgmtd configures, if FRR has it; they reject a configuration file."""
 _OF_MANAGER: Final = Path("/etc/frr/zebra.conf")
-"""What mgmtd, where there is one, tells zebra, which takes no VRFs from a file then; in the router's own mounts."""
+"""The file from which mgmtd (FRR 10) configures VRFs in zebra, which no longer reads them from its own file.
+
+The file is in the router's own mounts.
+"""
 OLDEST: Final = (8, 4)
 NO_ROUTER: Final[Mapping[Path, Path | None]] = {_SOCKETS: None}
-"""``Router.in_node`` where no router runs: a router of the machine's own must not answer there."""
+"""``Router.in_node`` for nodes without a router: hides the sockets of a router of the machine itself."""
 _START_TIMEOUT: Final = 120.0
 _MULTICAST: Final = "pimd"
 _POLL: Final = 0.02
@@ -46,7 +49,7 @@ _NET_ADMIN: Final = struct.pack("<5I", 0x02000001, 1 << 12, 0, 0, 0)
 
 
 def find_daemons() -> Path:
-    """The directory of FRR's daemons; EnvironmentLacks when FRR is not installed."""
+    """Return the directory of FRR's daemons; raise EnvironmentLacks if FRR is not installed."""
     for directory in DAEMON_DIRECTORIES:
         if (directory / "bgpd").exists():
             return directory
@@ -54,14 +57,14 @@ def find_daemons() -> Path:
 
 
 def version() -> tuple[int, ...]:
-    """FRR's version, as in (10, 3)."""
+    """Return FRR's version, like (10, 3)."""
     said = process.run([find_daemons() / "bgpd", "--version"]).stdout
     words = said.split("version ", 1)[-1].split()
     return tuple(int(part) for part in words[0].split("-")[0].split(".") if part.isdigit())
 
 
 def check() -> None:
-    """Raise EnvironmentLacks when FRR is missing or older than this lab's configuration."""
+    """Raise EnvironmentLacks if FRR is missing or too old for the configuration that rocelab renders."""
     found = version()
     if found < OLDEST:
         have, want = (".".join(map(str, numbers)) for numbers in (found, OLDEST))
@@ -69,24 +72,24 @@ def check() -> None:
 
 
 def check_scripting() -> None:
-    """Raise EnvironmentLacks when FRR runs no scripts, by which zebra says who forwards for a segment."""
+    """Raise EnvironmentLacks if FRR runs no scripts; zebra needs one to program designated forwarders."""
     if _SCRIPTING not in process.run([find_daemons() / "zebra", "--version"]).stdout:
         raise EnvironmentLacks("bonds: this FRR is built without scripts (Lua)", "use --vm")
 
 
 @cache
 def _has_bfd_control() -> bool:
-    """Whether bfdd has a control socket, which FRR 8.4 wants a place for and 10.3 no longer knows."""
+    """Return whether bfdd has a control socket: FRR 8.4 needs a path for it, and 10.3 has no such option."""
     return "--bfdctl" in process.run([find_daemons() / "bfdd", "--help"]).stdout
 
 
 def _has_manager() -> bool:
-    """Whether this FRR has a daemon that configures others (10.0)."""
+    """Return whether this FRR has mgmtd, which configures other daemons (10.0)."""
     return (find_daemons() / _MANAGER).exists()
 
 
 class Launches:
-    """Programs on their way up in several threads, all of which can be given up at once."""
+    """Programs that start in several threads, and can be killed all at once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -94,7 +97,7 @@ class Launches:
         self._given_up = False
 
     def add(self, launcher: process.Process) -> None:
-        """Wait for this one too, or for none when they are given up."""
+        """Register a program; kill it immediately after ``give_up``."""
         with self._lock:
             self._launchers.append(launcher)
             if self._given_up:
@@ -102,11 +105,11 @@ class Launches:
 
     @property
     def given_up(self) -> bool:
-        """Whether nobody waits for them any more."""
+        """Whether ``give_up`` was called."""
         return self._given_up
 
     def give_up(self) -> None:
-        """End all that were started and all that will be; what they have left behind is for the undo to end."""
+        """Kill all programs, and those registered later; cleaning up after them is left to the undo."""
         with self._lock:
             self._given_up = True
             for launcher in self._launchers:
@@ -115,9 +118,9 @@ class Launches:
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """The daemons of one switch: where they run and where they keep their files.
+    """The daemons of one switch: their namespace and their directory.
 
-    The folder is theirs, not root's: what is there may be a link to anything, and root never writes to it again.
+    User ``frr`` owns the directory and could place links there, so root writes to it only once.
     """
 
     name: str
@@ -125,7 +128,7 @@ class Router:
     directory: Path
 
     def write(self, config: RouterConfig) -> None:
-        """Put the configuration where the daemons, which drop to user ``frr``, can read it."""
+        """Write the configuration, readable for the daemons, which run as user ``frr``."""
         self.directory.mkdir(parents=True)
         texts = dict(config.files)
         if not _has_manager():
@@ -135,7 +138,7 @@ class Router:
         shutil.chown(self.directory, "frr", "frr")
 
     def start(self, config: RouterConfig, launches: Launches) -> None:
-        """Start the daemons; each returns when it listens, so that the next one finds it."""
+        """Start the daemons one by one; each listens before the next one starts."""
         threads.in_thread(lambda: self._start(config, launches))
 
     def _start(self, config: RouterConfig, launches: Launches) -> None:
@@ -156,12 +159,12 @@ class Router:
             self._configure(config.own, "its lines of frr", launches)
 
     def _configure(self, lines: Sequence[str], what: str, launches: Launches) -> None:
-        """Hand lines to the daemons; OperationFailed when one is not taken."""
+        """Pass lines to the daemons by vtysh; raise OperationFailed if a line is rejected."""
         if not lines:
             return
         with os.fdopen(os.memfd_create(f"{self.name}-vtysh"), "r+", errors="replace") as printed:
             shell = process.start(self.vtysh("configure terminal", *lines), stdout=printed, stderr=printed)
-            launches.add(shell)  # it waits for a daemon that may never answer
+            launches.add(shell)  # a daemon may never answer vtysh
             code = process.wait(shell, _START_TIMEOUT)
             printed.seek(0)
             said = " ".join(printed.read().split()) or "vtysh says nothing"
@@ -169,19 +172,22 @@ class Router:
             raise OperationFailed(f"{self.name}: FRR does not take {what}: {said}", "correct the topology")
 
     def _await_multicast(self, launches: Launches) -> None:
-        """Wait until pimd routes by the loopback of the calling thread's namespace: told of groups before it dies."""
+        """Wait until pimd routes by ``lo`` in the calling thread's namespace.
+
+        pimd crashes if groups are configured earlier.
+        """
         deadline = time.monotonic() + _START_TIMEOUT
         while "lo" not in multicast_interfaces():
-            ended = netns.place_of(self.pids()[_MULTICAST]) is None  # the node has no name in these mounts
+            ended = netns.place_of(self.pids()[_MULTICAST]) is None  # the namespace has no name in these mounts
             if launches.given_up or ended or time.monotonic() > deadline:
                 raise OperationFailed(f"{self.name}: {_MULTICAST} does not route by lo", self.last_words(_MULTICAST))
             time.sleep(_POLL)
 
     def _part_from_host(self) -> None:
-        """Give the calling thread, and the daemons that it starts, a /run, a /var/tmp and an /etc/frr of their own.
+        """Give the calling thread, and the daemons that it starts, their own /run, /var/tmp and /etc/frr.
 
-        FRR 10's daemons find each other in /run/frr, where the host's own router may be, and read what is in
-        /etc/frr; all of them leave a directory in /var/tmp when they are killed. All this ends with them.
+        FRR 10's daemons find each other in /run/frr, which the host's own router may use. They read the files in
+        /etc/frr, and leave a directory in /var/tmp when they are killed. The mounts end with the daemons.
         """
         tuning.own_mounts()
         kept = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -196,12 +202,12 @@ class Router:
         shutil.chown(_SOCKETS, "frr", "frr")
 
     def _launch(self, command: list[str], daemon: str, group: int | None, launches: Launches) -> None:
-        # A daemon keeps what it prints to open: a pipe would never end, and a file in its own folder may be a link.
+        # A daemon keeps its output open: a pipe would never reach its end, and a file in its directory may be a link.
         with os.fdopen(os.memfd_create(f"{self.name}-{daemon}"), "r+", errors="replace") as printed:
             launcher = process.start(command, stdout=printed, stderr=printed, group=group, within=_surroundings())
             launches.add(launcher)
-            # FRR's parent looks for its child's end when their socket closes, which is before the child has ended:
-            # 0 is also what it returns for a daemon that is just ending. One that started has written its pid.
+            # FRR's parent process checks its child when their socket closes, which is before the child has exited. So
+            # it also returns 0 for a daemon that is exiting. A daemon that started has written its pid.
             if process.wait(launcher, _START_TIMEOUT) != 0 or not self._pid_file(daemon).is_file():
                 printed.seek(0)
                 said = printed.readline().strip() or "it printed nothing"
@@ -232,21 +238,21 @@ class Router:
         return self.directory / f"{daemon}.log"
 
     def last_words(self, daemon: str) -> str:
-        """The last line of a daemon's log."""
+        """Return the last line of a daemon's log."""
         lines = read_theirs(self._log(daemon)).splitlines()
         return f"its log ends with: {lines[-1]}" if lines else "its log is empty"
 
     def pids(self) -> dict[str, int]:
-        """Process ids of the daemons that were started, as these say themselves."""
+        """Return the process ids of the daemons from their pid files."""
         said = {path.stem: read_theirs(path).strip() for path in sorted(self.directory.glob("*.pid"))}
         return {daemon: int(pid) for daemon, pid in said.items() if pid.isdecimal()}
 
     def lives(self, daemon: str) -> bool:
-        """Whether a daemon runs, or stands still."""
+        """Return whether a daemon exists, running or stopped."""
         return self._is(self.pids().get(daemon, 0))
 
     def signal(self, daemon: str, number: Signals) -> None:
-        """Send a daemon a signal, and wait for its end where that is what it is for; fine when it does not run."""
+        """Send a daemon a signal, if it runs; after SIGKILL, wait for its end."""
         pid = self.pids().get(daemon, 0)
         if number is Signals.SIGKILL:
             process.kill([pid] if self._is(pid) else [], meant=self._is)
@@ -254,13 +260,13 @@ class Router:
             process.send([pid], number, meant=self._is)
 
     def _is(self, pid: int) -> bool:
-        """Whether there is such a process, and it is one of this router's."""
+        """Return whether the process exists and belongs to this router."""
         return pid > 0 and self.namespace.place is not None and netns.place_of(pid) == self.namespace.place
 
     def start_again(self, daemon: str) -> None:
-        """Start a daemon that has ended beside one that runs; it reads the file that it began with.
+        """Restart a daemon that has ended; it reads its original configuration file. Does nothing if it runs.
 
-        Fine when it runs.
+        Another daemon of the router must run, because the new one joins its mounts.
         """
         if self.lives(daemon):
             return
@@ -275,31 +281,32 @@ class Router:
 
     @property
     def in_node(self) -> Mapping[Path, Path | None]:
-        """Where FRR's tools look for sockets, and the directory whose entries programs in the node need there."""
+        """The directory where FRR's tools look for sockets, and the one to show programs in the node there."""
         return {_SOCKETS: self.directory}
 
     def terminal(self, daemon: str) -> Path:
-        """The socket at which a daemon takes commands."""
+        """Return the daemon's vty socket."""
         return self.directory / f"{daemon}.vty"
 
     def vtysh(self, *commands: str) -> list[str]:
-        """The command line that runs vtysh on this router: the commands given, or interactively."""
+        """Return the command line of vtysh on this router, with the commands given or interactive."""
         shell = process.find_tool("vtysh", "frr")
         return [shell, "--vty_socket", str(self.directory), *(word for c in commands for word in ("-c", c))]
 
     def ask(self, *commands: str) -> process.Completed:
-        """What vtysh says to commands, however it ends.
+        """Run commands in vtysh, and return its result whatever the exit code.
 
-        It runs outside the node, whose daemons' sockets are files. Docker keeps a connection for over half a minute
-        when it has ended, and with it the namespace of who made it, links and programs on them included.
+        vtysh runs outside the node, because the sockets of the daemons are files. A program run inside with Docker
+        would keep the node's namespace and links alive: Docker keeps the connection of an ended program for over half
+        a minute.
         """
         return process.run(self.vtysh(*commands), check=False)
 
 
 def _install(script: str, reach: str) -> None:
-    """Put a script where zebra finds it, in the router's own mounts, and tools that may do what it asks of them.
+    """Install a script for zebra in the router's own mounts, with tools that have the capabilities it needs.
 
-    zebra may do as much itself, only not through a program that it starts (capabilities(7): file capabilities).
+    zebra has these capabilities itself, but programs that it starts do not inherit them (capabilities(7)).
     """
     folder = Path(TOOLS)
     folder.mkdir()
@@ -315,9 +322,9 @@ def _install(script: str, reach: str) -> None:
 
 
 def _surroundings() -> process.Surroundings:
-    """Daemons outlive their caller, and would keep its folder, and so its file system, busy.
+    """Return the surroundings of daemons, which outlive their caller: / as directory keeps no file system busy.
 
-    Marks in the environment are of programs that end with their caller.
+    Marks in the environment are removed, because they belong to programs that end with their caller.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ROCELAB_")}
     return process.Surroundings("/", kept)

@@ -1,4 +1,4 @@
-"""What FRR says of the overlay, as typed facts: routes of EVPN (RFC 7432 section 7, RFC 9136) and VNIs."""
+"""EVPN routes (RFC 7432 section 7, RFC 9136) and VNIs, as FRR reports them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from lab.routing.daemons import Router
 
 _SEGMENT_AT: Final = {1: 2, 4: 1}
-"""By the type, where in its name a route has its segment."""
+"""The position of the segment in a route's name, by route type."""
 _PREFIX: Final = 5
-"""The type of a route that has a prefix instead of a host (RFC 9136)."""
+"""The type of IP prefix routes (RFC 9136)."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvpnRoute:
-    """One route as one leaf has it."""
+    """One route in the table of one leaf."""
 
     type: int
     """1 auto-discovery, 2 MAC/IP, 3 inclusive multicast, 4 Ethernet segment (RFC 7432), 5 IP prefix (RFC 9136)."""
@@ -28,31 +28,31 @@ class EvpnRoute:
     """Route distinguisher."""
     route_targets: tuple[str, ...]
     vnis: tuple[int, ...]
-    """The network's, then the tenant's where the route has both."""
+    """The network's VNI, followed by the tenant's if the route has both."""
     mac: str
-    """Of type 2; "" of others."""
+    """The MAC of a type-2 route; "" for others."""
     ip: str
-    """A host's address, a prefix with its length, or the VTEP that wants flooded packets; "" where there is none."""
+    """A host's address, a prefix with its length, or the VTEP of an inclusive multicast route; "" for none."""
     next_hop: str
     """The VTEP."""
     router_mac: str
-    """To which packets of the tenant are addressed inside the tunnel (RFC 9135 section 8.1); "" without."""
+    """The inner destination MAC of packets that the tenant routes (RFC 9135 section 8.1); "" for none."""
     sequence: int
-    """How often the MAC has moved (RFC 7432 section 7.7)."""
+    """The number of moves of the MAC (RFC 7432 section 7.7)."""
     esi: str
-    """Ethernet segment identifier; "" for a host on one leaf alone."""
+    """Ethernet segment identifier; "" for hosts with a single leaf."""
     local: bool
-    """Whether the leaf tells it of itself."""
+    """Whether the leaf itself originates the route."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advertised:
-    """One route of the fabric: who tells it, and who has it."""
+    """One route of the fabric: the leaf that originates it, and the leaves that received it."""
 
     leaf: str
     route: EvpnRoute
     received: tuple[str, ...]
-    """The other leaves that have it."""
+    """The other leaves that have the route."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +64,25 @@ class Vni:
     kind: str
     """L2 or L3."""
     tenant: str
-    """Its VRF; "" for none."""
+    """The VRF of the tenant; "" for none."""
     device: str
     vtep: str
-    """The leaf's own address."""
+    """The leaf's own VTEP address."""
     remote_vteps: tuple[str, ...]
-    """Of an L2VNI: those to which it floods."""
+    """L2VNI only: the VTEPs that the leaf floods to."""
     macs: int
-    """Of an L2VNI: known to zebra, its own and remote ones."""
+    """L2VNI only: the number of MACs that zebra knows, local and remote."""
     up: bool
-    """Of an L3VNI: whether it routes."""
+    """L3VNI only: whether it routes."""
 
 
 def routes_at(router: Router) -> list[EvpnRoute]:
-    """All EVPN routes of a router by their best paths; OperationFailed when it does not answer."""
+    """Return the best path of every EVPN route of a router; raise OperationFailed if bgpd does not answer."""
     return list(parse_routes(show(router, "bgpd", "show bgp l2vpn evpn route detail json")))
 
 
 def parse_routes(said: Mapping[str, Any]) -> Iterator[EvpnRoute]:
-    """The routes in ``show bgp l2vpn evpn route detail json``."""
+    """Yield the routes in ``show bgp l2vpn evpn route detail json``."""
     for rd, routes in said.items():
         if isinstance(routes, dict):
             for name, route in routes.items():
@@ -91,7 +91,7 @@ def parse_routes(said: Mapping[str, Any]) -> Iterator[EvpnRoute]:
 
 
 def _best(paths: Iterable[Any]) -> Mapping[str, Any] | None:
-    """The path that is used, of lists of one path each or of paths."""
+    """Return the best path from a list of paths, or of lists of paths."""
     flat = [path for each in paths for path in (each if isinstance(each, list) else [each])]
     return next((path for path in flat if path.get("bestpath", {}).get("overall")), None)
 
@@ -106,7 +106,7 @@ def _route(rd: str, name: str, route: Mapping[str, Any], path: Mapping[str, Any]
         type=kind,
         rd=rd,
         route_targets=tuple(_values(words, "RT")),
-        vnis=vnis[:1] if mac and not ip else vnis,  # FRR names the tenant's too, which a MAC alone does not carry
+        vnis=vnis[:1] if mac and not ip else vnis,  # FRR adds the tenant's VNI; a MAC alone carries none
         mac=mac,
         ip=f"{ip}/{route['ipLen']}" if kind == _PREFIX else ip,
         next_hop=next((hop["ip"] for hop in path.get("nexthops", ()) if hop.get("used")), ""),
@@ -118,7 +118,7 @@ def _route(rd: str, name: str, route: Mapping[str, Any], path: Mapping[str, Any]
 
 
 def _segment(kind: int, name: str, path: Mapping[str, Any]) -> str:
-    """The Ethernet segment of a route: in its name, ``[1]:[0]:[03:02:...]``, or in what is said of its path."""
+    """Return the Ethernet segment of a route, from its name (``[1]:[0]:[03:02:...]``) or from its path."""
     place = _SEGMENT_AT.get(kind)
     if place is not None:
         return name.strip("[]").split("]:[")[place]
@@ -126,12 +126,12 @@ def _segment(kind: int, name: str, path: Mapping[str, Any]) -> str:
 
 
 def _values(words: Iterable[str], key: str) -> Iterator[str]:
-    """The values of extended communities as FRR prints them: ``RT:28833:10010``."""
+    """Return the values of extended communities as FRR prints them: ``RT:28833:10010``."""
     return (word.removeprefix(f"{key}:") for word in words if word.startswith(f"{key}:"))
 
 
 def advertised(by_leaf: Mapping[str, Iterable[EvpnRoute]]) -> list[Advertised]:
-    """Every route that a leaf tells, beside those that have it, in the order of types and leaves."""
+    """Return every route that a leaf originates, with the leaves that received it, by type and leaf."""
     tables = {leaf: list(routes) for leaf, routes in by_leaf.items()}
     holders: dict[tuple[str, int, str, str], list[str]] = {}
     for leaf, routes in tables.items():
@@ -150,17 +150,17 @@ def advertised(by_leaf: Mapping[str, Iterable[EvpnRoute]]) -> list[Advertised]:
 
 
 def _key(route: EvpnRoute) -> tuple[str, int, str, str]:
-    """Of MACs the segment is no part of the route's name (RFC 7432 section 7.2)."""
+    """Return the identity of a route. The segment is not part of it for MAC routes (RFC 7432 section 7.2)."""
     return route.rd, route.type, route.mac or route.esi, route.ip
 
 
 def vnis_at(router: Router) -> list[Vni]:
-    """All VNIs of a router; OperationFailed when it does not answer."""
+    """Return all VNIs of a router; raise OperationFailed if zebra does not answer."""
     return parse_vnis(router.name, show(router, "zebra", "show evpn vni detail json"))
 
 
 def parse_vnis(leaf: str, said: Iterable[Mapping[str, Any]]) -> list[Vni]:
-    """The VNIs in ``show evpn vni detail json``, in the order of their numbers."""
+    """Return the VNIs in ``show evpn vni detail json``, sorted by number."""
     found = [
         Vni(
             leaf=leaf,

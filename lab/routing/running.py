@@ -1,6 +1,6 @@
-"""What a router is configured with while it runs, and the way back to it from what it has become.
+"""Read the running configuration of a router, and restore an earlier one.
 
-FRR writes its running configuration with a space for each level below a context: ``router bgp``, ``address-family``.
+FRR indents its running configuration by one space for each context: ``router bgp``, ``address-family``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lab.routing.daemons import Router
 
 Line: TypeAlias = tuple[str, ...]
-"""A line of configuration behind the contexts that it is in."""
+"""A line of configuration, preceded by its contexts."""
 _SHOW: Final = "show running-config no-header"
 _LEAVES: Final = ("exit", "end")
 _UNKNOWN: Final = "Unknown command"
@@ -24,7 +24,7 @@ _SILENT: Final = ("!", "Building", "Current")
 
 
 def running(router: Router) -> list[Line]:
-    """The running configuration of all its daemons; OperationFailed when vtysh does not answer."""
+    """Return the running configuration of all daemons; raise OperationFailed if vtysh does not answer."""
     done = router.ask(_SHOW)
     if done.returncode:
         raise OperationFailed(f"{router.name}: vtysh does not answer", "is its daemon running? rocelab status")
@@ -32,7 +32,7 @@ def running(router: Router) -> list[Line]:
 
 
 def parse(text: str) -> list[Line]:
-    """The lines of ``show running-config``, contexts among them, in their order."""
+    """Return the lines of ``show running-config`` in their order, including contexts."""
     found: list[Line] = []
     above: list[str] = []
     for written in text.splitlines():
@@ -45,18 +45,18 @@ def parse(text: str) -> list[Line]:
 
 
 def way_back(now: Sequence[Line], before: Sequence[Line]) -> Iterator[Line]:
-    """What to type, each line behind its contexts, so that ``now`` becomes ``before``."""
+    """Yield the lines that turn ``now`` into ``before``, each preceded by its contexts."""
     missing = [line for line in before if line not in now]
     surplus = [line for line in now if line not in before]
     whole = set(surplus)
     for line in surplus:
-        if line[:-1] not in whole:  # with its context it goes too
+        if line[:-1] not in whole:  # removing its context removes it
             yield (*line[:-1], _negated(line[-1]))
     yield from missing
 
 
 def apply(router: Router, lines: Iterable[Line]) -> None:
-    """Type lines, each in its contexts; OperationFailed with the first that is not taken."""
+    """Enter lines in their contexts; raise OperationFailed if a line is rejected."""
     words = [word for line in lines for word in ("configure terminal", *line, "end")]
     if not words:
         return
@@ -67,7 +67,7 @@ def apply(router: Router, lines: Iterable[Line]) -> None:
 
 
 def restore(router: Router, before: Sequence[Line]) -> None:
-    """Have the router be configured as ``before``; OperationFailed names a line that stays different."""
+    """Restore the configuration ``before``; raise OperationFailed with a line that still differs."""
     lines = list(way_back(running(router), before))
     kept = [line for line in lines if line in before]
     for line in lines:
@@ -79,9 +79,9 @@ def restore(router: Router, before: Sequence[Line]) -> None:
 
 
 def _withdraw(router: Router, line: Line) -> None:
-    """Type a line that takes another one back; some daemons know it only without its last word, the value.
+    """Enter a line that negates another one, without its last word (the value) if the daemon does not know it.
 
-    ospfd of FRR takes ``no maximum-paths``, and not ``no maximum-paths 1``.
+    FRR's ospfd accepts ``no maximum-paths``, but not ``no maximum-paths 1``.
     """
     try:
         apply(router, [line])

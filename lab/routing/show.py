@@ -1,4 +1,4 @@
-"""What FRR says of itself, as JSON."""
+"""State of FRR's daemons from their ``show ... json`` commands: BGP sessions and BFD."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 PATIENCE: Final = 20.0
-"""Seconds without an answer after which a daemon is given up."""
+"""Seconds without an answer before a request fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,31 +24,31 @@ class BgpSession:
     """One BGP session."""
 
     interface: str
-    """Or the peer's address, of a session between loopbacks or with a router outside."""
+    """The interface, or the peer's address for sessions between loopbacks or with an external router."""
     description: str
-    """What it leads to, as leaf1:swp1, or a switch's name."""
+    """The peer, like leaf1:swp1 or a switch's name."""
     state: str
-    """As RFC 4271 section 8.2.2 has it: Established."""
+    """The state by RFC 4271 section 8.2.2, like Established."""
     prefixes: int
-    """Received, of all address families."""
+    """Prefixes received, of all address families."""
     uptime: float
     """Seconds since it was established."""
     connections: int | None = None
-    """How often it was established since the daemon began; None where FRR does not report it."""
+    """The number of times that the session was established since bgpd started; None if FRR does not report it."""
 
     @property
     def established(self) -> bool:
-        """Whether routes flow (RFC 4271 section 8.2.2)."""
+        """Whether the session is Established (RFC 4271 section 8.2.2)."""
         return self.state == "Established"
 
     @property
     def of_loopbacks(self) -> bool:
-        """Whether it is on no link; BFD watches the links that it goes by."""
+        """Whether the session is between addresses instead of on a link; BFD watches the links below it."""
         return ":" in self.interface or self.interface[:1].isdecimal()
 
 
 def show(router: Router, daemon: str, command: str) -> Any:
-    """The answer of a router's daemon to a ``show ... json`` command; OperationFailed when it is no JSON."""
+    """Return a daemon's answer to a ``show ... json`` command; raise OperationFailed if it is not JSON."""
     try:
         with Vty(router.terminal(daemon)) as terminal:
             return json.loads(terminal.answer_to(command, PATIENCE))
@@ -59,18 +59,18 @@ def show(router: Router, daemon: str, command: str) -> Any:
 
 
 def sessions(router: Router, vrf: str = "") -> list[BgpSession]:
-    """The BGP sessions of a router, or those that it has in a VRF, in the order of its interfaces."""
+    """Return the BGP sessions of a router or of one of its VRFs, in bgpd's order."""
     where = f"vrf {vrf} " if vrf else ""
     return parse_sessions(show(router, "bgpd", f"show bgp {where}summary json"))
 
 
 def liveness(router: Router) -> dict[str, bool]:
-    """Whether BFD is up, by interface."""
+    """Return whether BFD is up, by interface."""
     return parse_bfd(show(router, "bfdd", "show bfd peers json"))
 
 
 def parse_sessions(families: Mapping[str, Any]) -> list[BgpSession]:
-    """The sessions in ``show bgp summary json``, the prefixes of all address families added up."""
+    """Return the sessions in ``show bgp summary json``, with the prefixes of all address families added up."""
     found: dict[str, BgpSession] = {}
     for family in families.values():
         for interface, peer in family.get("peers", {}).items():
@@ -87,7 +87,7 @@ def parse_sessions(families: Mapping[str, Any]) -> list[BgpSession]:
 
 
 def parse_bfd(peers: Iterable[Mapping[str, Any]]) -> dict[str, bool]:
-    """Whether all sessions in ``show bfd peers json`` are Up (RFC 5880 section 4.1), by interface."""
+    """Return whether all sessions in ``show bfd peers json`` are Up (RFC 5880 section 4.1), by interface."""
     found: dict[str, bool] = {}
     for peer in peers:
         found[peer["interface"]] = found.get(peer["interface"], True) and peer["status"] == "up"

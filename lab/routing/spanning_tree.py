@@ -1,4 +1,4 @@
-"""The spanning tree of a fabric of plain VLANs: what all its bridges say, put together, and whether it is a tree."""
+"""The spanning tree of a fabric of plain VLANs: the state of all bridges, and whether it forms a tree."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ _POLL: Final = 0.1
 
 @dataclass(frozen=True)
 class SpanningTree:
-    """What every switch says, None of one without a bridge."""
+    """The spanning-tree state of every switch; None for a switch without a bridge."""
 
     topology: Topology
     switches: Mapping[str, TreeState | None]
 
     @property
     def root(self) -> str:
-        """The switch that all take for the root; "" where they do not agree, or it is none of them."""
+        """The switch that all switches consider the root; "" if they disagree, or it is not in the fabric."""
         roots = {switch.root for switch in self.switches.values() if switch is not None}
         return next((name for name, each in self.switches.items() if each is not None and {each.bridge} == roots), "")
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """Those between switches."""
+        """The links between switches."""
         return tuple(link for link in self.topology.links if all(end.node in self.switches for end in link.ends))
 
     @property
     def carrying(self) -> tuple[Link, ...]:
-        """Links between switches both of whose ends forward."""
+        """Links between switches that forward at both ends."""
         return tuple(link for link in self.links if self._states(link) == ["forwarding", "forwarding"])
 
     @property
     def blocked(self) -> tuple[Link, ...]:
-        """Links between switches of which an end is blocked: they are whole, and carry nothing."""
+        """Links between switches with a blocking end: they are up, and carry nothing."""
         return tuple(link for link in self.links if "blocking" in self._states(link))
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        """Why it is no tree that all agree on; nothing when all is well."""
+        """Reasons why there is no single agreed tree; empty if there is one."""
         return tuple(self._gaps())
 
     def _states(self, link: Link) -> list[str]:
@@ -80,7 +80,7 @@ class SpanningTree:
             yield f"{len(self.carrying)} links carry: more than a tree of {len(self.switches)} switches has"
 
     def _reached(self) -> set[str]:
-        """The switches that the first one reaches by links that carry."""
+        """Return the switches reachable from the first one over forwarding links."""
         reached = set(list(self.switches)[:1])
         for _ in self.switches:
             for link in self.carrying:
@@ -90,7 +90,7 @@ class SpanningTree:
 
 
 def read_tree(topology: Topology, namespace: Callable[[str], Namespace]) -> SpanningTree:
-    """Ask every switch, in parallel; OperationFailed where one is gone."""
+    """Read the state of every switch in parallel; raise OperationFailed if one is gone."""
     names = [switch.name for switch in topology.switches]
     with ThreadPoolExecutor() as readers:
         states = readers.map(lambda name: tree_state(namespace(name), BRIDGE), names)
@@ -103,9 +103,9 @@ def await_tree(
     timeout: float,
     progress: Callable[[int, int], None],
 ) -> None:
-    """Return when a tree is left and no port listens or learns; ``progress`` is told (switches settled, switches).
+    """Return when there is a tree and no port listens or learns; raise NotConverged after ``timeout`` seconds.
 
-    Raises NotConverged after ``timeout`` seconds.
+    ``progress`` is called with the number of settled switches and of all switches.
     """
     deadline = time.monotonic() + timeout
     while gaps := (tree := read_tree(topology, namespace)).gaps:

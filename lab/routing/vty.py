@@ -1,6 +1,6 @@
-"""A daemon of FRR, asked over its own socket: no program is started, and nobody waits for a daemon that is stopped.
+"""A client of an FRR daemon's vty socket: no vtysh process, and a timeout for stopped daemons.
 
-The socket is what vtysh talks to (lib/vty.c): a command ends with a zero; an answer with three, and a status.
+The protocol is vtysh's (lib/vty.c): a command ends with a zero byte; an answer ends with three and a status byte.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _END: Final = b"\0\0\0"
 _STATUS: Final = 1
 _BUFFER: Final = 1 << 16
 _MOST: Final = 1 << 24
-"""Bytes of an answer; a daemon that says more is not listened to any longer."""
+"""The most bytes of an answer; the connection counts as lost after more."""
 
 
 class Vty:
-    """One connection to one daemon; what is asked is answered in order."""
+    """One connection to one daemon; answers come in the order of the commands."""
 
     def __init__(self, path: Path) -> None:
-        """OperationFailed when nobody listens there."""
+        """Connect; raise OperationFailed if no daemon listens at ``path``."""
         self._path = path
         self._heard = bytearray()
         self._unasked = 0
@@ -39,7 +39,7 @@ class Vty:
             self.socket.close()
             raise OperationFailed(f"no daemon listens at {path}: {error.strerror}", "rocelab status") from error
         self.socket.setblocking(False)
-        self.ask("enable")  # as vtysh does: a viewer is not told all
+        self.ask("enable")  # as vtysh does: view mode shows less
         self._unasked = 1
 
     def __enter__(self) -> Self:
@@ -49,18 +49,18 @@ class Vty:
         self.close()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self.socket.close()
 
     def ask(self, command: str) -> None:
-        """Send a command; OperationFailed when the daemon has hung up, or takes in nothing."""
+        """Send a command; raise OperationFailed if the connection is closed or the socket is full."""
         try:
             self.socket.send(command.encode() + b"\0")
         except OSError as error:
             raise self._lost() from error
 
     def answer(self) -> str | None:
-        """The next answer; None while it is not whole. OperationFailed when the daemon has hung up."""
+        """Return the next answer, or None while it is incomplete; raise OperationFailed if the connection is lost."""
         if (said := self._next()) is None:
             with contextlib.suppress(BlockingIOError):
                 self._heard += self._receive()
@@ -80,10 +80,7 @@ class Vty:
         return said
 
     def answer_to(self, command: str, timeout: float = 10.0) -> str:
-        """What the daemon says to a command; OperationFailed after ``timeout`` seconds without an answer.
-
-        The same when it says that it does not take the command.
-        """
+        """Return the answer to a command; raise OperationFailed on a timeout (seconds) or a rejection."""
         self.ask(command)
         deadline = time.monotonic() + timeout
         ready = select.poll()

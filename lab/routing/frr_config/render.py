@@ -1,9 +1,9 @@
-"""FRR configuration of one switch, a pure function of topology and plan.
+"""Render the FRR configuration of one switch from its topology and plan.
 
-The underlay is eBGP on unnumbered links (RFC 7938 for the design, RFC 8950, once 5549, for IPv4 routes with
-IPv6 next hops), all equal paths used whatever their AS numbers, BFD on every session; or OSPF (``render_ospf``) or
-IS-IS (``render_isis``), and BGP only where an overlay needs it. Each daemon reads a file of
-its own: FRR 8.4 to 10.x take these without vtysh's help, which saves a process a router.
+The underlay is eBGP on unnumbered links (RFC 7938; RFC 8950, formerly RFC 5549, for IPv4 routes with IPv6 next hops).
+All equal paths are used whatever their AS numbers, and BFD runs on every session. Alternatives are OSPF
+(``render_ospf``) and IS-IS (``render_isis``), with BGP only for an overlay. Each daemon reads its own file: FRR 8.4
+to 10.x accept these without vtysh, which saves a process for each router.
 """
 
 from __future__ import annotations
@@ -32,27 +32,29 @@ Network: TypeAlias = IPv4Network | IPv6Network
 
 KEEPALIVE: Final = 3
 HOLD_TIME: Final = 9
-"""Seconds; BFD is faster, these find what BFD cannot: a bgpd that lives and does not work."""
+"""Seconds. BFD is faster; the hold time detects a bgpd that runs but does not work."""
 CONNECT_RETRY: Final = 1
 """Seconds between attempts to open a session."""
 COALESCE: Final = 0
-"""Milliseconds that a first neighbour waits to be told, in case others come that are told the same. FRR's own is
-1,000 and 50 for each neighbour: 2.6 s at a spine of 32 leaves, in which no leaf learns of another."""
+"""Milliseconds that bgpd delays the first update of an update group, for other neighbours to join it. FRR's default
+is 1,000 plus 50 for each neighbour: 2.6 s at a spine of 32 leaves, during which no leaf learns of another.
+"""
 MAXIMUM_PATHS: Final = 64
 
 _NO_GROUPS: Final = "no zebra nexthop kernel enable"
-"""Next hops are each route's own: of groups that the kernel keeps, it takes out a link that goes down, and zebra does
-not put it back when the link is up again (FRR 8.4 to 10.2, its issues 12239 and 15505)."""
+"""Each route has its own next hops instead of a kernel nexthop group. The kernel removes a link that goes down from a
+group, and zebra does not restore it when the link is up again (FRR 8.4 to 10.2, issues 12239 and 15505).
+"""
 _GROUP: Final = "FABRIC"
 _BFD_PROFILE: Final = "fabric"
 
 
 @dataclass(frozen=True, slots=True)
 class RouterConfig:
-    """What each daemon of one router reads."""
+    """The configuration of one router, by daemon."""
 
     header: str
-    """What each of the files begins with."""
+    """The first lines of each file."""
     zebra: str
     bfdd: str
     bgpd: str
@@ -62,19 +64,19 @@ class RouterConfig:
     isisd: str = ""
     pimd: str = ""
     late: tuple[str, ...] = ()
-    """Lines for pimd, which come when it has the interfaces."""
+    """Lines for pimd, applied when it has its interfaces."""
     own: tuple[str, ...] = ()
-    """The user's lines, which come when the daemons run."""
+    """The user's lines, applied when the daemons run."""
     managed: str = ""
-    """What zebra is told of VRFs and interfaces: behind its own file, or by mgmtd where there is one (FRR 10)."""
+    """VRFs and interfaces for zebra: appended to its file, or configured by mgmtd (FRR 10)."""
     script: str = ""
-    """What zebra runs on its decisions, in Lua (``render_segments``); "" where there are no bonds."""
+    """The Lua script that zebra runs on its decisions (``render_segments``); "" without bonds."""
 
     @property
     def files(self) -> Mapping[str, str]:
-        """Text by daemon, in the order in which the daemons start; no bfdd where BFD is off, staticd for the user.
+        """The text of each daemon that runs, in start order. staticd runs only for the user's lines.
 
-        Those that look for neighbours come early, since that takes time in which others can start.
+        Daemons that discover neighbours start early, so that discovery overlaps with the start of the others.
         """
         texts = {
             "zebra": self.zebra,
@@ -90,17 +92,17 @@ class RouterConfig:
 
     @property
     def integrated(self) -> str:
-        """The same in one file, which vtysh hands out to the daemons (``service integrated-vtysh-config``)."""
+        """The whole configuration in one file, for vtysh (``service integrated-vtysh-config``)."""
         return self.header + "".join(text.removeprefix(self.header) for text in self.files.values())
 
 
 def has_routers(topology: Topology) -> bool:
-    """Whether its switches, if it has any, route: those of plain VLANs only bridge, and have no daemons."""
+    """Return whether switches run FRR: in plain VLANs they only bridge, and have no daemons."""
     return topology.overlay is None or not topology.overlay.plain
 
 
 def render_router(topology: Topology, plan: Mapping[str, NodePlan], name: str) -> RouterConfig:
-    """The configuration of switch ``name``."""
+    """Return the configuration of switch ``name``."""
     bfd = topology.routing.bfd
     own = tuple(line.strip() for _, line in own_lines(topology, name))
     header = _text("frr defaults datacenter", f"hostname {name}", "!")
@@ -138,14 +140,14 @@ def render_router(topology: Topology, plan: Mapping[str, NodePlan], name: str) -
 
 
 def render_external(topology: Topology, plan: Mapping[str, NodePlan], external: External) -> RouterConfig:
-    """The configuration of a router outside."""
+    """Return the configuration of an external router."""
     header = _text("frr defaults datacenter", f"hostname {external.host}", "!")
     lines = external_router(external, speaks_as(topology, plan[external.leaf]))
     return RouterConfig(header=header, zebra=header + _text(_NO_GROUPS), bfdd="", bgpd=header + _text(*lines))
 
 
 def own_lines(topology: Topology, name: str) -> list[tuple[int, str]]:
-    """The user's lines for a switch, numbered as they are written, from 1; comments are left out."""
+    """Return the user's lines for a switch with their line numbers, from 1, without comments."""
     lines = enumerate(topology.frr.get(name, "").splitlines(), start=1)
     return [(number, line) for number, line in lines if line.strip() and not line.lstrip().startswith(("!", "#"))]
 
@@ -155,7 +157,7 @@ def _text(*lines: str) -> str:
 
 
 def advertised(plan: NodePlan) -> tuple[Network, ...]:
-    """The prefixes that a switch originates: its loopbacks, then its links to hosts."""
+    """Return the prefixes that a switch originates: its loopbacks, then its links to hosts."""
     addresses = (interface.address for interface in plan.interfaces.values())
     links = tuple(address.network for address in addresses if address is not None)
     return (*(loopback.network for loopback in plan.loopbacks), *links)
@@ -204,9 +206,9 @@ def _peers(topology: Topology, plan: NodePlan) -> Iterator[str]:
 
 
 def _router_advertisements(topology: Topology, name: str) -> Iterator[str]:
-    """Router advertisements (RFC 4861, 6.2), by which neighbours learn each other's address, from zebra's start on.
+    """Yield router advertisements on links (RFC 4861 section 6.2), by which neighbours learn each other's address.
 
-    bgpd asks for them too, when it is there: then a session waits for the neighbour's next, up to a second.
+    bgpd also enables them, but only when it starts. Then a session waits up to a second for the neighbour's next one.
     """
     if not topology.routing.underlay.is_igp:
         for here, _ in _unnumbered(topology, name):
@@ -216,7 +218,7 @@ def _router_advertisements(topology: Topology, name: str) -> Iterator[str]:
 
 
 def _unnumbered(topology: Topology, name: str) -> Iterator[tuple[Endpoint, Endpoint]]:
-    """The links to other switches: this end and that one."""
+    """Yield both ends of each link to another switch, the near end first."""
     for link in topology.links_of(name):
         here = link.end_at(name)
         there = link.other(here)

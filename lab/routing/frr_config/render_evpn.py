@@ -1,8 +1,8 @@
-"""EVPN in a switch's configuration: over the sessions that the design says (RFC 8365), and a VRF for each tenant.
+"""Render the EVPN part of a switch's configuration: sessions by design (RFC 8365), and a VRF for each tenant.
 
-Every switch takes the address family, or routes would end at the spines, which leave next hops as they are: FRR does
-so by itself. Route distinguishers and targets are FRR's own, of AS number and VNI (RFC 8365 section 5.1.2.1); where
-leaves have AS numbers of their own FRR compares only the VNI of a target.
+Every switch activates the address family; otherwise routes would end at the spines. FRR leaves their next hops
+unchanged by default. Route distinguishers and targets are derived by FRR from AS number and VNI (RFC 8365 section
+5.1.2.1). If leaves have different AS numbers, FRR compares only the VNI of a target.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 _OVERLAY: Final = "OVERLAY"
 _CLIENTS: Final = "CLIENTS"
-"""Peers of iBGP below: told what others have told, as route reflectors do (RFC 4456)."""
+"""The peer group of iBGP neighbours below: clients of route reflection (RFC 4456)."""
 _FAMILIES: Final = {"ipv4": 4, "ipv6": 6}
 _MULTIHOP: Final = 2
-"""More than 1, or FRR takes loopbacks for no neighbours of its own; each is one link away."""
+"""More than 1, because FRR does not treat loopbacks as directly connected, although each is one link away."""
 
 
 def speaks_as(topology: Topology, plan: NodePlan) -> int:
-    """The AS number of a switch's BGP: that of the underlay, except where all are in one for iBGP's sake."""
+    """Return the AS number of a switch's BGP: that of the underlay, or the overlay's common one with iBGP."""
     overlay = topology.overlay
     return OVERLAY_ASN if overlay is not None and overlay.design is Design.IBGP else plan.asn
 
 
 def zebra_vrfs(leaf: LeafOverlay | None) -> Iterator[str]:
-    """Which VNI routes for which VRF; nothing for a switch without tenants."""
+    """Yield the L3VNI of each VRF; nothing for a switch without tenants."""
     for vrf in leaf.vrfs if leaf else ():
         if vrf.l3vni:
             yield f"vrf {vrf.name}"
@@ -44,9 +44,9 @@ def zebra_vrfs(leaf: LeafOverlay | None) -> Iterator[str]:
 
 
 def bgp_sessions(topology: Topology, plans: Mapping[str, NodePlan], name: str, retry: int) -> Iterator[str]:
-    """Sessions between loopbacks, one with each neighbouring switch; none where EVPN has those of the underlay.
+    """Yield sessions between loopbacks, one with each neighbouring switch; none if EVPN uses the underlay's sessions.
 
-    They stand on the underlay's routes, and so on its BFD: ``retry`` is seconds between attempts to open one.
+    They depend on the underlay's routes, and so on its BFD. ``retry`` is the seconds between connection attempts.
     """
     overlay = topology.overlay
     if overlay is None or not overlay.design.of_loopbacks:
@@ -66,7 +66,7 @@ def bgp_sessions(topology: Topology, plans: Mapping[str, NodePlan], name: str, r
 
 
 def _neighbours(topology: Topology, name: str) -> list[str]:
-    """The switches that a switch has links to, each once."""
+    """Return the neighbouring switches of a switch, each once."""
     ends = (link.other(link.end_at(name)).node for link in topology.links_of(name))
     return [end for end in dict.fromkeys(ends) if topology.node(end).role.is_switch]
 
@@ -78,9 +78,10 @@ def _group(topology: Topology, name: str, peer: str) -> str:
 
 
 def policies(leaf: LeafOverlay | None) -> Iterator[str]:
-    """What tenants that leak tell by EVPN: what is their own, since others have the leaked subnets from their owner.
+    """Yield a route map for each tenant that leaks: it advertises only the tenant's own subnets by EVPN.
 
-    It comes before what it is for: by a route map that is not there yet bgpd tells all, until 5 s after it is.
+    Other leaves get the leaked subnets from their owner. The route map is rendered before its use: with a missing
+    route map, bgpd would advertise everything until 5 s after it is defined.
     """
     for vrf in leaf.vrfs if leaf else ():
         outside = dict.fromkeys(prefix for each in _outside(leaf, vrf.name) for prefix in each.prefixes)
@@ -96,9 +97,9 @@ def policies(leaf: LeafOverlay | None) -> Iterator[str]:
 
 
 def bgp_family(topology: Topology, underlay: str, leaf: LeafOverlay | None, plan: NodePlan) -> Iterator[str]:
-    """The address family on the sessions that carry it; a leaf with networks tells all that it has.
+    """Yield the EVPN address family on the sessions that carry it; leaves with networks advertise all their VNIs.
 
-    ``underlay`` is the peer group of the underlay's.
+    ``underlay`` is the peer group of the underlay's sessions.
     """
     overlay = topology.overlay
     if overlay is None:
@@ -122,7 +123,7 @@ def bgp_family(topology: Topology, underlay: str, leaf: LeafOverlay | None, plan
 
 
 def _explicit(plan: NodePlan, rd: int, rt: str, indent: str) -> Iterator[str]:
-    """Route distinguisher (RFC 4364 section 4.2, type 1) and targets, where they are said."""
+    """Yield the route distinguisher (RFC 4364 section 4.2, type 1) and route targets, if they are set."""
     if rd:
         yield f"{indent}rd {plan.loopback4}:{rd}"
     if rt:
@@ -131,12 +132,12 @@ def _explicit(plan: NodePlan, rd: int, rt: str, indent: str) -> Iterator[str]:
 
 
 def _outside(leaf: LeafOverlay | None, tenant: str) -> list[External]:
-    """The routers outside that a leaf has sessions with in a tenant's VRF."""
+    """Return the external routers that a leaf has sessions with in a tenant's VRF."""
     return [external for external in (leaf.externals if leaf else ()) if external.tenant == tenant]
 
 
 def bgp_vrfs(topology: Topology, plan: NodePlan, leaf: LeafOverlay | None, paths: int) -> Iterator[str]:
-    """The tenants that are routed: their subnets as type-5 routes (RFC 9136), by at most ``paths`` paths."""
+    """Yield the BGP of routed tenants: their subnets as type-5 routes (RFC 9136), by ``paths`` paths at most."""
     asn = speaks_as(topology, plan)
     for vrf in leaf.vrfs if leaf else ():
         if vrf.l3vni:

@@ -1,4 +1,4 @@
-"""The sessions between a border leaf and a router outside, as both have them: eBGP in a tenant's VRF, no BFD."""
+"""Render the eBGP sessions between a border leaf and an external router, in a tenant's VRF and without BFD."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from lab.model.overlay.node_plan import External
 
 _TIMERS: Final = (3, 9)
-"""Seconds: keepalive and hold time (RFC 4271 section 4.2), as inside."""
+"""Keepalive and hold time in seconds (RFC 4271 section 4.2), as inside the fabric."""
 _RETRY: Final = 1
 
 
 def external_peer(address: str, asn: int, description: str) -> Iterator[str]:
-    """One end of a session."""
+    """Yield one end of a session."""
     keepalive, hold = _TIMERS
     yield f" neighbor {address} remote-as {asn}"
     yield f" neighbor {address} description {description}"
@@ -25,7 +25,7 @@ def external_peer(address: str, asn: int, description: str) -> Iterator[str]:
 
 
 def external_router(external: External, leaf_asn: int) -> Iterator[str]:
-    """The router's BGP: it tells its prefixes, whether it has a route for them or not."""
+    """Yield the router's BGP. It advertises its prefixes even without a route for them."""
     yield f"router bgp {external.asn}"
     four = (session.address.ip for session in external.sessions if session.address.version == 4)
     yield f" bgp router-id {next(four, IPv4Address(external.asn))}"

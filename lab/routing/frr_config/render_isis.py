@@ -1,7 +1,7 @@
-"""An underlay of IS-IS: one area, level 2, every link between switches point-to-point, all equal paths used.
+"""Render an IS-IS underlay: one area, level 2, point-to-point links between switches, all equal paths used.
 
-One daemon and one adjacency a link carry IPv4 (RFC 1195) and IPv6 (RFC 5308). Links have the address of the loopback,
-as with OSPF (``render_ospf``): isisd advertises it as the next hop.
+One daemon and one adjacency a link carry IPv4 (RFC 1195) and IPv6 (RFC 5308). Links use the address of the loopback,
+as with OSPF (``render_ospf``), because isisd advertises it as the next hop.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 INSTANCE: Final = "fabric"
 _AREA: Final = "49.0001"
 _SPF: Final = "init-delay 50 short-delay 200 long-delay 2000 holddown 4000 time-to-learn 500"
-"""Milliseconds (RFC 8405): the first change is computed at once, a storm of changes less often."""
+"""Milliseconds (RFC 8405): SPF runs soon after a first change, and less often in a storm of changes."""
 _LSP_INTERVAL: Final = 1
-"""Seconds between two versions of a switch's own LSP: FRR's least; its default is 30."""
+"""Seconds between two versions of a switch's own LSP: FRR's minimum; its default is 30."""
 _LSP_MTU: Final = 1497
-"""Bytes of an LSP: FRR's default. isisd refuses interfaces that are smaller."""
+"""Bytes of an LSP: FRR's default. isisd rejects interfaces with a smaller MTU."""
 _LLC: Final = 3
-"""Bytes in front of an IS-IS packet: the IEEE 802.2 header."""
+"""Bytes before an IS-IS packet: the IEEE 802.2 header."""
 
 
 def isis_lines(topology: Topology, plan: NodePlan, timers: Timers) -> Iterator[str]:
-    """IS-IS of a switch; nothing where the underlay is another protocol."""
+    """Yield the IS-IS configuration of a switch; nothing for other underlays."""
     if topology.routing.underlay is not Underlay.ISIS:
         return
     yield f"router isis {INSTANCE}"
@@ -42,20 +42,21 @@ def isis_lines(topology: Topology, plan: NodePlan, timers: Timers) -> Iterator[s
     least = min((link.mtu for link in topology.links_of(plan.node.name)), default=_LSP_MTU) - _LLC
     if least < _LSP_MTU:
         yield f" lsp-mtu {least}"
-    # Behind the intervals: the next LSP is scheduled by those that hold when the first is made, 30 s by default.
+    # Must follow the intervals: the next LSP is scheduled with the interval in force when the first one is made, by
+    # default 30 s.
     yield f" net {network_entity_title(plan.loopback4)}"
     yield "exit"
     yield from _interfaces(topology, plan, timers)
 
 
 def network_entity_title(loopback: IPv4Address | None) -> str:
-    """A switch's NET (ISO 10589 section 7.1): area, system id of its loopback's decimal digits, selector 0."""
+    """Return a switch's NET (ISO 10589 section 7.1): area, system id from the loopback's digits, selector 0."""
     digits = "".join(f"{octet:03d}" for octet in (loopback.packed if loopback is not None else bytes(4)))
     return f"{_AREA}.{digits[:4]}.{digits[4:8]}.{digits[8:]}.00"
 
 
 def _interfaces(topology: Topology, plan: NodePlan, timers: Timers) -> Iterator[str]:
-    """Links to switches have neighbours; loopbacks and links to hosts are advertised and have none."""
+    """Yield the interfaces: links to switches have neighbours; loopbacks and links to hosts are passive."""
     yield from _interface("lo", (4, 6), passive=True)
     for link in topology.links_of(plan.node.name):
         here = link.end_at(plan.node.name)

@@ -1,7 +1,7 @@
-"""An underlay of OSPF: one area, every link between switches unnumbered (RFC 2328, RFC 5340), all equal paths used.
+"""Render an OSPF underlay: one area, unnumbered links between switches (RFC 2328, RFC 5340), all equal paths used.
 
-It takes two daemons: OSPFv2 for what is IPv4, OSPFv3 for what is IPv6. A /32 address on a point-to-point link is for
-ospfd one that the link has borrowed, and the link is not told as a subnet (RFC 2328 section 12.4.1.1).
+It takes two daemons, OSPFv2 for IPv4 and OSPFv3 for IPv6. ospfd treats a /32 address on a point-to-point link as
+borrowed, and does not advertise the link as a subnet (RFC 2328 section 12.4.1.1).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 _AREA: Final = "0.0.0.0"  # noqa: S104 - the backbone's number
 _SOON: Final = 50
-"""Milliseconds between two versions of what a switch tells of itself; by FRR's own 5 s a fabric would start later."""
+"""Milliseconds between two versions of an LSA. FRR's default of 5 s would delay the start of a fabric."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timers:
-    """Seconds between hellos, and without any until a neighbour is down; the profile of BFD, "" where that is off."""
+    """Hello interval and dead interval in seconds, and the BFD profile ("" without BFD)."""
 
     hello: int
     dead: int
@@ -32,7 +32,7 @@ class Timers:
 
 
 def ospf_lines(topology: Topology, plan: NodePlan, timers: Timers) -> Iterator[str]:
-    """OSPFv2 of a switch; nothing where the underlay is another."""
+    """Yield the OSPFv2 configuration of a switch; nothing for other underlays."""
     if topology.routing.underlay is Underlay.OSPF:
         yield from _interfaces(topology, plan, timers, "ip ospf", 4)
         yield "router ospf"
@@ -43,7 +43,7 @@ def ospf_lines(topology: Topology, plan: NodePlan, timers: Timers) -> Iterator[s
 
 
 def ospf6_lines(topology: Topology, plan: NodePlan, timers: Timers) -> Iterator[str]:
-    """OSPFv3 of a switch; nothing where the underlay is another."""
+    """Yield the OSPFv3 configuration of a switch; nothing for other underlays."""
     if topology.routing.underlay is Underlay.OSPF:
         yield from _interfaces(topology, plan, timers, "ipv6 ospf6", 6)
         yield "router ospf6"
@@ -53,7 +53,7 @@ def ospf6_lines(topology: Topology, plan: NodePlan, timers: Timers) -> Iterator[
 
 
 def _interfaces(topology: Topology, plan: NodePlan, timers: Timers, word: str, version: int) -> Iterator[str]:
-    """Links to switches have neighbours; loopbacks, and links to hosts of the underlay, are told and have none."""
+    """Yield the interfaces: links to switches have neighbours, links to hosts are passive."""
     yield from ("interface lo", f" {word} area {_AREA}", "exit")
     for link in topology.links_of(plan.node.name):
         here = link.end_at(plan.node.name)

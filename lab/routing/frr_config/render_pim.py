@@ -1,8 +1,8 @@
-"""PIM-SM in a switch's configuration: the trees by which leaves flood to groups (RFC 7761, RFC 7348 section 4.2).
+"""Render the PIM-SM configuration of a switch: multicast trees for flooding (RFC 7761, RFC 7348 section 4.2).
 
-Of the tunnels' groups pimd hears from zebra. Each has its rendezvous point among the uppermost switches, in turn, and
-all stay on its tree. The point asks for what each leaf sends without having heard of it: FRR's leaves register that
-they send to a group once a minute (``pim_vxlan.c``), and the first time may be before anybody can hear it.
+pimd learns the groups of tunnels from zebra. The rendezvous points are the top-tier switches, assigned to groups in
+turn, and all traffic stays on the shared tree. Each point joins every leaf's source statically: FRR's leaves register
+a source only once a minute (``pim_vxlan.c``), and the first registration may come too early to be received.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def rendezvous_points(topology: Topology, plans: Mapping[str, NodePlan]) -> dict[IPv4Address, IPv4Address]:
-    """The loopback of each group's rendezvous point; none where leaves send copies."""
+    """Return the loopback of each group's rendezvous point; none with ingress replication."""
     overlay = topology.overlay
     if overlay is None or overlay.flooding is not Flooding.MULTICAST:
         return {}
@@ -33,7 +33,7 @@ def rendezvous_points(topology: Topology, plans: Mapping[str, NodePlan]) -> dict
 
 
 def _senders(overlay: OverlayPlan, plans: Mapping[str, NodePlan]) -> Iterator[tuple[IPv4Address, IPv4Address]]:
-    """Each group and the VTEP of each leaf that is in it."""
+    """Yield each group with the VTEP of each leaf in it."""
     for leaf, own in overlay.leaves.items():
         vtep = plans[leaf].vtep
         for tunnel in own.tunnels:
@@ -42,7 +42,7 @@ def _senders(overlay: OverlayPlan, plans: Mapping[str, NodePlan]) -> Iterator[tu
 
 
 def pim_lines(topology: Topology, plans: Mapping[str, NodePlan], name: str) -> Iterator[str]:
-    """What pimd of a switch reads; nothing where leaves send copies."""
+    """Yield the pimd configuration of a switch; nothing with ingress replication."""
     points = rendezvous_points(topology, plans)
     if not points:
         return
@@ -57,7 +57,7 @@ def pim_lines(topology: Topology, plans: Mapping[str, NodePlan], name: str) -> I
 def asked_for(
     topology: Topology, overlay: OverlayPlan | None, plans: Mapping[str, NodePlan], name: str
 ) -> Iterator[str]:
-    """What a rendezvous point asks for, which pimd takes when it runs: of a file, pimd of FRR 10.3 dies."""
+    """Yield static joins of a rendezvous point, for a running pimd: that of FRR 10.3 crashes on them in a file."""
     points = rendezvous_points(topology, plans)
     own = {group for group, point in points.items() if point == plans[name].loopback4}
     asked = [(group, vtep) for group, vtep in _senders(overlay, plans) if group in own] if overlay is not None else []

@@ -1,22 +1,25 @@
-"""Ethernet segments (RFC 7432 section 8): FRR's part, and what the kernel's bridge has not got of them.
+"""Ethernet segments (RFC 7432 section 8): FRR's configuration, and the filters that the kernel's bridge lacks.
 
-FRR elects designated forwarders, and tells its dataplane of them and of the leaves that share a segment. The kernel
-takes neither (FRR's issue 15400). So each bond has filters of tc(8), all of which are there from the start::
+FRR elects designated forwarders, and passes them and the leaves of each segment to its dataplane. The kernel
+implements neither (FRR issue 15400). So each bond has tc(8) filters, all of them installed from the start::
 
     uplink, ingress   a VXLAN packet gets a priority by its leaf's number, or by OTHERS; decapsulation keeps it
-    L3VNI, ingress    none: what is routed is not flooded
-    bond, egress      of another -> chain FLOODED, or of a leaf of the same segment SPLIT
-                      SPLIT   drops what is flooded: it was given to the host over there (RFC 8365 section 8.3.1)
-                      FLOODED drops or passes what is flooded, as the leaf is not the designated forwarder or is
+    L3VNI, ingress    reset the priority: routed packets are not flooded
+    bond, egress      sent by another leaf -> chain FLOODED, or by a leaf of the same segment -> chain SPLIT
+                      SPLIT   drops flooded packets: the other leaf delivered them (RFC 8365 section 8.3.1)
+                      FLOODED passes flooded packets at the designated forwarder, and drops them elsewhere
 
-It is a priority (socket(7)), which no qdisc of ours looks at, because the mark is a lossless port's own.
+The filters use the priority (socket(7)), which rocelab's qdiscs ignore, because lossless ports use the mark.
 
-What is flooded is broadcast and multicast. Packets that the bridge has no entry for come by each leaf: Debian's
-kernel does not say which these are (l2_miss of tc-flower(8) needs NET_TC_SKB_EXT).
+Flooded packets are broadcast and multicast. Unknown unicast arrives by every leaf: Debian's kernel cannot match it
+(l2_miss of tc-flower(8) needs NET_TC_SKB_EXT).
 
-zebra runs a script when it decides (its hook on_rib_process_dplane_results), which has the filters do as it says; has
-the bridge send what is for a bond without carrier to the other leaves (backup_nhid of bridge(8)); and gives remote
-MACs of segments their next hops, since Linux 7 refuses what zebra writes ("A nexthop fdb cannot be dynamic").
+zebra runs a script after its decisions (hook on_rib_process_dplane_results). The script:
+
+- updates the filters
+- redirects traffic of a bond without carrier to the other leaves (backup_nhid of bridge(8))
+- points remote MACs to their segment's next hops, because Linux 7 rejects zebra's own entries ("A nexthop fdb cannot
+  be dynamic")
 """
 
 from __future__ import annotations
@@ -33,22 +36,22 @@ if TYPE_CHECKING:
     from lab.model.overlay.plan import OverlayPlan
 
 SCRIPT: Final = "segments"
-"""What zebra knows the script by."""
+"""The name of the script in zebra."""
 REACH: Final = "reach"
-"""What has remote MACs reached by the next hops of their segments."""
+"""The shell script that points remote MACs to the next hops of their segments."""
 TOOLS: Final = "/etc/frr/scripts"
-"""Where the script is, with a tc(8) and a bridge(8) that may change things: who zebra runs as may not."""
+"""The directory of the script, with copies of tc(8) and bridge(8) that have the capabilities user ``frr`` lacks."""
 OTHERS: Final = 0xFFFF
-"""The number of leaves that share no segment; others have their own, which is smaller."""
+"""The number of leaves that share no segment with this one; other numbers are smaller."""
 _SENDERS: Final = 0x10000
-"""Priorities begin here that say who sent: those of a leaf's own packets are below 16."""
+"""The first priority that encodes a sender; packets of the leaf itself have priorities below 16."""
 FLOODED, SPLIT = 2, 1
-"""Chains."""
+"""The tc chains."""
 _FIRST, _SECOND = 201, 202
-"""Priorities: impairments have those up to 99, and see packets before."""
+"""Filter preferences: impairments use those up to 99, and so see packets first."""
 _MANY: Final = "dst_mac 01:00:00:00:00:00/01:00:00:00:00:00"
 _LUA_BOND, _LUA_SENDER = (f'", {name}, "' for name in ("bond", "sender"))
-"""Ends of a text in Lua, a variable, and the text again."""
+"""Lua fragments: end of a string, a variable, and the start of the next string."""
 _LUA: Final = """\
 -- Of each bond: by which priorities what its other leaves have sent is known, and the tunnel of its network.
 local senders, tunnels = {{
@@ -102,14 +105,14 @@ vtysh -d zebra --vty_socket {0} -c 'show evpn es detail' -c 'show evpn mac vni a
 
 
 def zebra_lines(overlay: OverlayPlan | None, name: str) -> Iterator[str]:
-    """What zebra of leaf ``name`` has for itself: the script, and segments told as soon as they are there."""
+    """Yield zebra's own lines at leaf ``name``: the script, and no startup delay for segments."""
     if overlay is not None and overlay.bonds and name in overlay.leaves:
         yield f"zebra on-rib-process script {SCRIPT}"
         yield "evpn mh startup-delay 0"
 
 
 def segment_lines(leaf: LeafOverlay | None) -> Iterator[str]:
-    """The segment of each bond; its identifier is of type 3."""
+    """Yield the Ethernet segment of each bond, with an identifier of type 3."""
     for bond in leaf.bonds if leaf else ():
         yield f"interface {bond.name}"
         yield f" evpn mh es-df-pref {bond.preference}"
@@ -119,9 +122,9 @@ def segment_lines(leaf: LeafOverlay | None) -> Iterator[str]:
 
 
 def filters(leaf: LeafOverlay, vteps: Mapping[str, str], numbers: Mapping[str, int]) -> Iterator[str]:
-    """Lines for ``tc -batch`` at a leaf whose devices are there; what is flooded gets to nobody before zebra says so.
+    """Yield lines for ``tc -batch`` at a leaf with its devices; flooded packets are dropped until zebra decides.
 
-    ``vteps`` and ``numbers`` are of its siblings, by their names.
+    ``vteps`` and ``numbers`` are those of the other leaves, by name.
     """
     if not leaf.bonds:
         return
@@ -146,7 +149,7 @@ def filters(leaf: LeafOverlay, vteps: Mapping[str, str], numbers: Mapping[str, i
 
 
 def _told(number: int) -> str:
-    """That the sender has this number: tc reads hexadecimal here, and decimal below."""
+    """Return the action that stores a sender's number. tc reads hexadecimal here, and decimal in ``_chosen``."""
     return f"skbedit priority {_SENDERS + number:x} pass"
 
 
@@ -160,7 +163,7 @@ def _rule(bond: str, chain: int) -> str:
 
 
 def script(overlay: OverlayPlan | None, name: str) -> str:
-    """The script of leaf ``name`` in Lua; "" for a node without, and where the overlay has no bonds."""
+    """Return the Lua script of leaf ``name``; "" for other nodes, and without bonds."""
     leaf = overlay.leaves.get(name) if overlay is not None and overlay.bonds else None
     if leaf is None or overlay is None:
         return ""
@@ -172,15 +175,15 @@ def script(overlay: OverlayPlan | None, name: str) -> str:
 
 
 def _tunnel(leaf: LeafOverlay, bond: str) -> str:
-    """The tunnel of a bond's network, or of its first where it has several: a port of a bridge has one backup."""
+    """Return the tunnel of a bond's network, or of its first one: a bridge port has a single backup."""
     port = next(port for port in leaf.ports if port.interface == bond)
     vlan = port.untagged or port.tagged[0]
     return next(tunnel.name for tunnel in leaf.tunnels if tunnel.vlan == vlan)
 
 
 def reach_script(folder: str) -> str:
-    """What has MACs of segments reached by all of its leaves, for sh(1); ``folder`` has zebra's socket.
+    """Return a sh(1) script that points MACs of segments to all of their leaves; ``folder`` has zebra's socket.
 
-    Of several that are started together one does it: who has the lock finds nothing left to do, or does all.
+    Of several instances that start together, the one with the lock does all the work; the others find none left.
     """
     return _REACH.format(folder, TOOLS)

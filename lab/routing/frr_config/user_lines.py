@@ -1,4 +1,4 @@
-"""The user's own lines for FRR, checked by vtysh before anything is built."""
+"""Check the user's own FRR lines with vtysh before the fabric is built."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _REFUSED: Final = re.compile(r"^line (\d+): % (.*?)(?:\[\d+\])?:", re.MULTILINE)
 def check(topology: Topology, source: str = "") -> None:
     """Raise InvalidInput with every line of ``frr`` that vtysh does not know; EnvironmentLacks without vtysh.
 
-    Its dry run knows the commands of all daemons, and needs none of them. Whether a daemon takes what a known command
-    says is seen when it runs.
+    vtysh's dry run knows the commands of all daemons, and needs none of them to run. The daemons check the values
+    later.
     """
     problems = [problem for name in topology.frr for problem in _problems(topology, name)]
     if problems:

@@ -1,4 +1,4 @@
-"""How far switches are from each other, in links between switches: the length of AS paths, and OSPF's cost."""
+"""Distances between switches, in links between switches: the length of AS paths, and the cost of OSPF."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def switch_links(topology: Topology, node: str) -> list[tuple[str, str]]:
-    """Interface and neighbour, for each link of ``node`` to a switch."""
+    """Return interface and neighbour of each link of ``node`` to a switch."""
     found = []
     for link in topology.links_of(node):
         here = link.end_at(node)
@@ -21,7 +21,7 @@ def switch_links(topology: Topology, node: str) -> list[tuple[str, str]]:
 
 
 def distances(topology: Topology, target: str) -> dict[str, int]:
-    """Links from each switch to ``target`` by the shortest way; switches that have none are left out."""
+    """Return the links from each switch to ``target`` on the shortest path; unconnected switches are left out."""
     distance = {target: 0}
     queue = deque([target])
     while queue:

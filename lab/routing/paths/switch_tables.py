@@ -1,7 +1,4 @@
-"""What the kernel of a leaf knows of MACs, VLANs and tunnels, read once: its forwarding database, and its devices.
-
-Of hosts with bonds too: their devices.
-"""
+"""The MAC, VLAN, tunnel and next-hop tables of a node's kernel, each read once. Also used for hosts with bonds."""
 
 from __future__ import annotations
 
@@ -18,27 +15,27 @@ if TYPE_CHECKING:
     from lab.kernel.process.netns import Namespace
 
 _INHERIT: Final = 1
-"""TOS of a tunnel that has that of the packet inside (ip-link(8))."""
+"""The TOS of a tunnel that inherits the inner packet's TOS (ip-link(8))."""
 
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """Where a MAC is."""
+    """The location of a MAC in the forwarding database."""
 
     device: str
     own: bool = False
-    """The switch itself: the frame is routed."""
+    """Whether the MAC is the switch's own, so that it routes the frame."""
     vtep: str = ""
-    """The other end of the tunnel, when ``device`` is one."""
+    """The remote VTEP, if ``device`` is a tunnel."""
     group: int = 0
-    """The next hops of a segment that it is one of, instead; 0 for none."""
+    """The nexthop group of the segment, instead of a VTEP; 0 for none."""
     instead_of: str = ""
-    """The port without carrier that ``device`` stands in for: its backup."""
+    """The port without carrier that ``device`` replaces as its backup."""
 
 
 @dataclass(frozen=True, slots=True)
 class NextHop:
-    """One of the VTEPs that a segment is behind."""
+    """One VTEP of a segment."""
 
     vtep: str
     weight: int
@@ -51,9 +48,9 @@ class TunnelDevice:
     vni: int
     local: str
     tos: int
-    """As ip-link(8) has it: 1 is that of the packet inside."""
+    """As in ip-link(8): 1 inherits the inner packet's TOS."""
     ports: tuple[int, int]
-    """Range of the UDP source port; 0 and 0 for the namespace's."""
+    """The range of the UDP source port; 0 and 0 for the namespace's range."""
 
     @property
     def inherits(self) -> bool:
@@ -62,7 +59,7 @@ class TunnelDevice:
 
 
 class SwitchTables:
-    """The tables of one switch, as they were when first asked for."""
+    """The tables of one switch, each read on first access."""
 
     def __init__(self, node: str, namespace: Namespace) -> None:
         self._node = node
@@ -86,7 +83,7 @@ class SwitchTables:
         return found
 
     def behind(self, mac: str, vlan: int) -> Behind | None:
-        """Where the bridge sends frames of a VLAN to ``mac``; None when it does not know, and floods them."""
+        """Return the location of ``mac`` in a VLAN; None if the bridge has no entry and floods."""
         entries = [entry for entry in self._entries if entry["mac"] == mac]
         entry = next((each for each in entries if each.get("vlan") == vlan and "dst" not in each), None)
         if entry is None:
@@ -104,14 +101,14 @@ class SwitchTables:
         return "LOWER_UP" in self._links.get(device, {}).get("flags", ())
 
     def _backup(self, device: str) -> Behind:
-        """Where the bridge sends what is for a port without carrier: to its backup, if it has one (bridge(8))."""
+        """Return the destination of frames for a port without carrier: its backup, if it has one (bridge(8))."""
         port = self._as_member(device)
         if "backup_nhid" not in port:
             return Behind(device)
         return Behind(str(port["backup_port"]), group=int(port["backup_nhid"]), instead_of=device)
 
     def next_hops(self, group: int) -> list[NextHop]:
-        """The VTEPs of a group, in the kernel's order; a next hop that is none is the only one."""
+        """Return the VTEPs of a nexthop group, in the kernel's order; an ungrouped next hop is returned alone."""
         members = self._next_hops.get(group, {}).get("group", [{"id": group}])
         hops = ((self._next_hops.get(each["id"], {}), int(each.get("weight", 1))) for each in members)
         return [NextHop(str(hop["gateway"]), weight) for hop, weight in hops if "gateway" in hop]
@@ -121,56 +118,56 @@ class SwitchTables:
         return {hop["id"]: hop for hop in ip_state.ask(self._namespace, "nexthop", "show")}
 
     def port_of(self, interface: str) -> str:
-        """What an interface is a port of the bridge by: the bond that it is a member of, or itself."""
+        """Return the bridge port of an interface: the bond that it is a member of, or itself."""
         master = self.master(interface)
         return master if self._kind(master) == "bond" else interface
 
     def legs(self, bond: str) -> list[str]:
-        """The members by which a bond sends, in the order in which its driver counts them."""
+        """Return the members that a bond sends on, in its driver's order."""
         aggregator = self._data(bond).get("ad_info", {}).get("aggregator")
         members = self._namespace.inside(lambda: bonding.members(bond))
         return [name for name in members if self._sends(name, aggregator)]
 
     def _sends(self, member: str, aggregator: int | None) -> bool:
-        """As the driver decides: its link is up, and LACP uses it in the aggregate that the bond has chosen."""
+        """Return whether the bond sends on a member: its link is up, and LACP uses it in the active aggregator."""
         about = self._as_member(member)
         is_used = about.get("state") == "ACTIVE" and about.get("mii_status") == "UP"
         return is_used and bool(about.get("ad_aggregator_id") == aggregator)
 
     def policy(self, bond: str) -> str:
-        """By what a bond hashes, as ip-link(8) calls it."""
+        """Return the hash policy of a bond, as named in ip-link(8)."""
         return str(self._data(bond).get("xmit_hash_policy", ""))
 
     def pvid(self, device: str) -> int:
-        """The VLAN of frames without a tag; OperationFailed where a port takes none."""
+        """Return the VLAN of untagged frames; raise OperationFailed if a port accepts none."""
         for each in self._vlans.get(device, ()):
             if "PVID" in each.get("flags", ()):
                 return int(each["vlan"])
         raise OperationFailed(f"{self._node}:{device} takes no frames without a tag", "rocelab status --evpn")
 
     def tag(self, device: str, vlan: int) -> int:
-        """The tag that frames of a VLAN leave a port with; 0 for none."""
+        """Return the tag of frames of a VLAN on egress; 0 for untagged."""
         of_vlan = [each for each in self._vlans.get(device, ()) if each["vlan"] == vlan]
         return 0 if any("Egress Untagged" in each.get("flags", ()) for each in of_vlan) else vlan
 
     def vlan_device(self, vlan: int) -> str | None:
-        """The bridge's own interface in a VLAN."""
+        """Return the bridge's own interface in a VLAN."""
         return next((name for name in self._links if self.vlan_of(name) == vlan), None)
 
     def vlan_of(self, device: str) -> int:
-        """The VLAN that a device is the interface of; 0 for none."""
+        """Return the VLAN of a VLAN interface; 0 for other devices."""
         return int(self._data(device).get("id", 0)) if self._kind(device) == "vlan" else 0
 
     def index(self, device: str) -> int:
-        """The index of an interface; 0 for none."""
+        """Return the index of an interface; 0 if it does not exist."""
         return int(self._links.get(device, {}).get("ifindex", 0))
 
     def master(self, device: str) -> str:
-        """The bridge or VRF that a device is in; "" for none."""
+        """Return the bridge, bond or VRF of a device; "" for none."""
         return str(self._links.get(device, {}).get("master", ""))
 
     def tunnel(self, device: str) -> TunnelDevice:
-        """What a VXLAN device puts around its packets."""
+        """Return the encapsulation settings of a VXLAN device."""
         data = self._data(device)
         ports = data.get("port_range", {})
         return TunnelDevice(
@@ -181,7 +178,7 @@ class SwitchTables:
         )
 
     def tunnel_device(self, vni: int) -> str | None:
-        """The VXLAN device that takes packets of a VNI."""
+        """Return the VXLAN device of a VNI."""
         own = (name for name in self._links if self._kind(name) == "vxlan")
         return next((name for name in own if int(self._data(name)["id"]) == vni), None)
 
@@ -189,7 +186,7 @@ class SwitchTables:
         return str(self._links.get(device, {}).get("linkinfo", {}).get("info_kind", ""))
 
     def _as_member(self, device: str) -> dict[str, Any]:
-        """Of a bridge or bond, what it is to it."""
+        """Return the data of a device as a member of a bridge or bond."""
         found: dict[str, Any] = self._links.get(device, {}).get("linkinfo", {}).get("info_slave_data", {})
         return found
 

@@ -1,4 +1,4 @@
-"""Where packets begin and end: a host's interfaces that have addresses, in networks of the overlay or in none."""
+"""Traffic ends: the interfaces of hosts with an address, in the underlay or in networks of the overlay."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ if TYPE_CHECKING:
 class Station:
     """A host's interface with an address.
 
-    ``place.end`` is its link's, or the bond of several; ``device`` may be a VLAN's on top of it.
+    ``place.end`` is the end of its link, or the bond of several links. ``device`` may be a VLAN interface on top of
+    it.
     """
 
     place: HostAttachment
     device: str
     network: str = ""
-    """"" in the underlay."""
+    """The overlay network; "" in the underlay."""
     vlan: int = 0
-    """Of its tag; 0 without."""
+    """The VLAN tag; 0 for untagged."""
     subnet: Subnet | None = None
-    """Of a network: other networks may have the same."""
+    """The subnet of the network; other networks may use the same one."""
 
     def __str__(self) -> str:
         return f"{self.place.end.node}:{self.device}"
 
 
 def stations_of(node: str, plan: NodePlan, overlay: OverlayPlan | None) -> dict[str, Station]:
-    """A host's interfaces that have an address, by their names; of several addresses the first."""
+    """Return the interfaces of a host that have an address, by name, each with its first address."""
     found = {
         name: Station(HostAttachment(Endpoint(node, name), each.address.ip), name)
         for name, each in plan.interfaces.items()

@@ -1,8 +1,8 @@
-"""The way of packets between hosts in networks, through the tunnels of the overlay: every table asked, hop by hop.
+"""Paths of packets between hosts in overlay networks, through tunnels, from each node's tables hop by hop.
 
-At each leaf the bridge's forwarding database says where a MAC is: behind a port, behind a tunnel, or the leaf's own,
-and then its tenant's table routes the packet on. In a tunnel the underlay forwards by the outer header alone, whose
-UDP source port stands for the flow inside (RFC 7348 section 5).
+At each leaf, the bridge's forwarding database maps a MAC to a port, to a tunnel, or to the leaf itself. In the last
+case the tenant's routing table applies. The underlay forwards tunnelled packets by their outer header alone. Its UDP
+source port is a hash of the inner flow (RFC 7348 section 5).
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ class Outer:
 
     vni: int
     src: str
-    """VTEP."""
+    """The source VTEP."""
     dst: str
     sport: int | None
-    """UDP source port; None where no flow is named."""
+    """UDP source port; None if no flow is given."""
     dscp: int
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """A table of a node that was asked, and what it said."""
+    """The result of one table lookup at a node."""
 
     table: str
     """route, neighbour, FDB, next hops, VNI or bond."""
@@ -57,16 +57,16 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class TunnelHop:
-    """One node that a packet passes, and how it leaves it."""
+    """One node on a path, and the port by which the packet leaves it."""
 
     end: Endpoint
     looked: tuple[Looked, ...]
-    """In the order in which the kernel asks them."""
+    """In the kernel's lookup order."""
     mac: str
-    """To which the frame is addressed that leaves."""
+    """The destination MAC of the frame on egress."""
     outer: Outer | None
     priority: int | None
-    """By the map of the port that it came in by; None without lossless ports."""
+    """The priority by the map of the ingress port; None without lossless ports."""
     queue: int | None
 
 
@@ -75,7 +75,7 @@ Hops = tuple[TunnelHop, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """A packet under way: the frame of the tenant, and the tunnel that it is in."""
+    """A packet under way: the tenant's frame, and its outer header inside a tunnel."""
 
     mac: str
     vlan: int
@@ -84,23 +84,23 @@ class _Frame:
     looked: tuple[Looked, ...] = ()
 
     def after(self, table: str, said: str, **changes: Any) -> _Frame:
-        """The same behind one more table."""
+        """Return the frame with one more table lookup."""
         return replace(self, looked=(*self.looked, Looked(table, said)), **changes)
 
 
 @dataclass(frozen=True)
 class TunnelWalker(Walker):
-    """Follows packets from ``src`` to ``dst``: of the one flow with UDP source port ``sport``, or of all."""
+    """Follow packets from ``src`` to ``dst``: those with UDP source port ``sport``, or of all flows."""
 
     qos: Mapping[str, NodeQos]
-    """Empty without lossless ports."""
+    """QoS by node; empty without lossless ports."""
     src: Station
     dst: Station
     sport: int | None
     _tables: dict[str, SwitchTables] = field(default_factory=dict)
 
     def paths(self) -> list[Hops]:
-        """All that the tables allow, at most ``MAX_PATHS``; OperationFailed where one ends elsewhere."""
+        """Return all paths that the tables allow, at most ``MAX_PATHS``; OperationFailed if one ends elsewhere."""
         return list(islice(self._from_host(), MAX_PATHS))
 
     def _from_host(self) -> Iterator[Hops]:
@@ -150,7 +150,7 @@ class TunnelWalker(Walker):
             yield from self._leave(hops, Endpoint(node, found.device), frame, frame.mac)
 
     def _route(self, hops: Hops, node: str, vlan: int, frame: _Frame) -> Iterator[Hops]:
-        """From one network of a tenant into another, or into the tenant's tunnel."""
+        """Route from one network of a tenant into another, or into the tenant's L3VNI."""
         tables, target = self._of(node), self.dst.place.address
         device = tables.vlan_device(vlan)
         if device is None:
@@ -174,7 +174,7 @@ class TunnelWalker(Walker):
         yield from self._forward(hops, node, frame.after("VNI", said, outer=outer), outer, "")
 
     def _forward(self, hops: Hops, node: str, frame: _Frame, outer: Outer, came: str) -> Iterator[Hops]:
-        """By the outer header alone: towards the VTEP, or out of the tunnel where that is here."""
+        """Forward by the outer header alone: towards the VTEP, or decapsulate if the VTEP is here."""
         flow = ["from", outer.src, "iif", came, *self._udp(outer.sport, VXLAN_PORT)]
         for hop, said in self._choices(node, outer.dst, [], flow if came else outer):
             if hop.get("type") == "local":
@@ -194,7 +194,7 @@ class TunnelWalker(Walker):
         yield from self._bridge(hops, node, tables.pvid(device), frame)
 
     def _vteps(self, node: str, group: int) -> Iterator[tuple[str, str]]:
-        """The next hops by which a packet may enter a tunnel, of a flow its own, each with what is said of it."""
+        """Return the VTEPs that a packet may be sent to, each with its description; with a flow, only its own."""
         hops = self._of(node).next_hops(group)
         if not hops:
             raise OperationFailed(f"{node} has no next hop in group {group}, and drops them", _EVPN)
@@ -206,7 +206,7 @@ class TunnelWalker(Walker):
     def _leave(self, hops: Hops, end: Endpoint, frame: _Frame, mac: str) -> Iterator[Hops]:
         for leg, onward in self._legs(end, frame):
             priority, queue = frame.priority, None
-            if priority is None:  # it comes from nowhere: the port by which it leaves gives it its class
+            if priority is None:  # the source has no ingress port, so the egress port classifies
                 priority = self._class(leg, frame)
             if priority is not None:
                 queue = self.qos[leg.node].ports[leg.interface].priority_to_queue[priority]
@@ -214,9 +214,9 @@ class TunnelWalker(Walker):
             yield from self._arrive((*hops, hop), self._far(leg), frame)
 
     def _legs(self, end: Endpoint, frame: _Frame) -> Iterator[tuple[Endpoint, _Frame]]:
-        """A link's end, or of a bond those that a packet may leave by; of a flow the one that it takes.
+        """Yield a link's end, or the members of a bond that a packet may leave by; with a flow, only its own.
 
-        What a bond makes of a hash that is not of addresses and ports is not known here: then it may be any.
+        Only the hash of addresses and ports is modelled. With other hash policies, every member may be used.
         """
         if any(end in link.ends for link in self.topology.links_of(end.node)):
             yield end, frame
@@ -235,9 +235,10 @@ class TunnelWalker(Walker):
     def _choices(
         self, node: str, to: str, table: list[str], flow: list[str] | Outer
     ) -> Iterator[tuple[dict[str, Any], str]]:
-        """The next hops that a packet may take, each with the route that has it; of a flow the one that it takes.
+        """Return the next hops that a packet may take, each with its matching route; with a flow, only its own.
 
-        A flow that is forwarded is one in the words of ``ip route get``; what the node itself sends is a tunnel.
+        A list as ``flow`` holds arguments of ``ip route get``, for forwarded packets. An outer header is for packets
+        that the node itself sends.
         """
         address = ip_address(to)
         route = self._ask(node, address, ["fibmatch", to, *table])
@@ -252,7 +253,7 @@ class TunnelWalker(Walker):
         return ((hop, prefix) for hop in hops)
 
     def _sent(self, node: str, hops: list[dict[str, Any]], outer: Outer) -> list[dict[str, Any]]:
-        """The one of several next hops by which a node sends what it has put into a tunnel."""
+        """Return the next hop by which a node sends a packet that it has encapsulated."""
         src, dst, sport = IPv4Address(outer.src), IPv4Address(outer.dst), outer.sport or 0
         uplink = self.inside(node).inside(lambda: flow_hash.uplink_of(src, dst, sport, VXLAN_PORT))
         found = [hop for hop in hops if self._of(node).index(str(hop.get("dev"))) == uplink]
@@ -265,7 +266,7 @@ class TunnelWalker(Walker):
         return mac, frame.after("neighbour", f"{address}: {mac}")
 
     def _outer_port(self, node: str, ports: tuple[int, int]) -> int | None:
-        """As the tunnel's device at ``node`` makes it of the flow inside."""
+        """Return the UDP source port that the tunnel device at ``node`` derives from the inner flow."""
         if self.sport is None:
             return None
         if ports[0] >= ports[1]:
@@ -275,12 +276,12 @@ class TunnelWalker(Walker):
         return flow_hash.outer_port(self._inner_hash(), *ports, last=flow_hash.has_last_port())
 
     def _inner_hash(self) -> int:
-        """This kernel's of the flow."""
+        """Return this kernel's hash of the inner flow."""
         flow = self.src.place.address, self.dst.place.address
         return flow_hash.hash_of(flow_hash.udp_frame(*flow, self.sport or 0, ROCEV2_PORT))
 
     def _class(self, at: Endpoint, frame: _Frame) -> int | None:
-        """The priority that a port gives a packet by what it can see of it."""
+        """Return the priority that a port assigns, by the headers it can see."""
         if not self.qos:
             return None
         port = self.qos[at.node].ports[at.interface]
@@ -299,5 +300,5 @@ class TunnelWalker(Walker):
 
 
 def _gateway(hop: Mapping[str, Any], otherwise: str) -> str:
-    """A next hop's address, which may be of IPv6 where the route is not (RFC 8950)."""
+    """Return a next hop's address, which may be IPv6 for an IPv4 route (RFC 8950)."""
     return str(hop.get("gateway") or hop.get("via", {}).get("host") or otherwise)

@@ -1,7 +1,7 @@
-"""The way of packets between two hosts, as the kernel of each node forwards them: asked hop by hop.
+"""Paths of packets between two hosts, from the routing table of each node's kernel, hop by hop.
 
-For a flow each kernel is asked which of its next hops it takes (``ip route get``, with the ports that it hashes), and
-without one for all that it has (``fibmatch``).
+With a flow, each kernel reports the next hop that it takes (``ip route get`` with the hashed ports). Without one, it
+reports all next hops (``fibmatch``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_HOPS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class HostAttachment:
-    """A host's interface, and its address."""
+    """A host's interface and its address."""
 
     end: Endpoint
     address: Address
@@ -39,13 +39,13 @@ Path = tuple["Endpoint", ...]
 
 @dataclass(frozen=True)
 class Walker:
-    """Follows packets through a fabric whose nodes' namespaces ``inside`` knows."""
+    """Follow packets through a fabric; ``inside`` returns the namespace of a node."""
 
     topology: Topology
     inside: Callable[[str], Namespace]
 
     def of_flow(self, src: HostAttachment, dst: HostAttachment, sport: int) -> Path:
-        """The one path of RoCEv2 packets with this UDP source port; OperationFailed where it ends elsewhere."""
+        """Return the path of RoCEv2 packets with this UDP source port; raise OperationFailed if it ends elsewhere."""
         flow = ["ipproto", "udp", "sport", str(sport), "dport", str(ROCEV2_PORT)]
         self._check_source(src, dst)
         path, at = [src.end], self._far(src.end)
@@ -59,7 +59,7 @@ class Walker:
         return tuple(path)
 
     def every(self, src: HostAttachment, dst: HostAttachment) -> list[Path]:
-        """All paths that the routes allow, at most ``MAX_PATHS``."""
+        """Return all paths that the routes allow, at most ``MAX_PATHS``."""
         self._check_source(src, dst)
         found: list[Path] = []
         for path in self._onward((src.end,), dst):
@@ -69,7 +69,7 @@ class Walker:
         return found
 
     def _check_source(self, src: HostAttachment, dst: HostAttachment) -> None:
-        """OperationFailed where the source does not send by its interface what is for the other end."""
+        """Raise OperationFailed if the source does not send to the destination by its own interface."""
         node = src.end.node
         route = self._ask(node, dst.address, [str(dst.address), "from", str(src.address)])
         if route.get("dev") != src.end.interface:
@@ -88,7 +88,7 @@ class Walker:
             yield from self._onward((*path, self._end(node, hop)), dst)
 
     def _ask(self, node: str, towards: Address, words: list[str]) -> dict[str, Any]:
-        """What the kernel of a node answers to ``ip route get``."""
+        """Return the answer of a node's kernel to ``ip route get``."""
         tool = process.find_tool("ip", "iproute2")
         done = self.inside(node).run([tool, f"-{towards.version}", "-json", "route", "get", *words], check=False)
         try:
@@ -111,15 +111,15 @@ class Walker:
 
 
 CIRCLE: Final = "rocelab diagnose names the switches of the loop, and what ends it"
-"""The remedy where packets go in a circle."""
+"""The remedy for a forwarding loop."""
 
 
 def see_routes(node: str) -> str:
-    """The remedy where a node does not send packets on: where to look, and what names the cause."""
+    """Return the remedy for a node that does not forward packets as expected."""
     return f"rocelab exec {node} -- ip route shows its routes, and rocelab diagnose names the cause"
 
 
 def check_port(sport: int) -> None:
-    """UsageError when it is no UDP port."""
+    """Raise UsageError if ``sport`` is not a UDP port."""
     if not 1 <= sport <= 65535:
         raise UsageError(f"UDP source port {sport} is out of range", "RoCEv2 uses 49152 to 65535")

@@ -1,1 +1,1 @@
-"""Convergence: the routes that a topology must have, compared with what each switch has."""
+"""Convergence: compare the routes that a topology requires with those of each switch."""

@@ -1,4 +1,4 @@
-"""Adjacencies of OSPF and IS-IS: what FRR reports, for every link on which a switch must have one."""
+"""OSPF and IS-IS adjacencies, as FRR reports them, for every link that requires one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOOKS: Final = {
     "ospf6d": "show ipv6 ospf6 neighbor json",
     "isisd": "show isis neighbor detail json",
 }
-"""The command that lists the neighbours of a daemon, by its name."""
+"""The command that lists a daemon's neighbours, by daemon."""
 _READY: Final = ("Full", "Up")
 _DOWN: Final = "Down"
 _UNITS: Final = {"w": 604_800, "d": 86_400, "h": 3600, "m": 60, "s": 1}
@@ -32,24 +32,24 @@ class Neighbour:
 
     interface: str
     description: str
-    """What it leads to, as leaf1:swp1."""
+    """The neighbour, like leaf1:swp1."""
     protocol: str
-    """OSPFv2, for IPv4 (RFC 2328); OSPFv3, for IPv6 (RFC 5340); or IS-IS, for both."""
+    """OSPFv2 for IPv4 (RFC 2328), OSPFv3 for IPv6 (RFC 5340), or IS-IS for both."""
     state: str
-    """As RFC 2328 section 10.1 or ISO 10589 has it: Full, Up; Down where there is no neighbour."""
+    """The state by RFC 2328 section 10.1 or ISO 10589, like Full or Up; Down without a neighbour."""
     uptime: float
-    """Seconds since it came to be in this state."""
+    """Seconds in this state."""
 
     @property
     def full(self) -> bool:
-        """Whether both have the same database, and routes go by this link."""
+        """Whether the adjacency is complete, so that routes use the link."""
         return self.state in _READY
 
 
 def neighbours(router: Router, topology: Topology) -> list[Neighbour]:
-    """An adjacency of each protocol on every link to a switch; none with an underlay of eBGP.
+    """Return an adjacency of each protocol for every link to a switch; none with an eBGP underlay.
 
-    OperationFailed when a daemon does not answer.
+    Raises OperationFailed if a daemon does not answer.
     """
     said = _states(router, topology.routing.underlay)
     found = []
@@ -75,7 +75,7 @@ def _states(router: Router, underlay: Underlay) -> dict[str, dict[str, tuple[str
 
 
 def parse_isis(said: Mapping[str, Any]) -> dict[str, tuple[str, float]]:
-    """State and age by interface, of ``show isis neighbor detail json``."""
+    """Return state and age by interface, from ``show isis neighbor detail json``."""
     circuits = [circuit for area in said.get("areas", ()) for circuit in area.get("circuits", ())]
     return {
         each["name"]: (each["state"], _age(each.get("last-ago", "")))
@@ -85,7 +85,7 @@ def parse_isis(said: Mapping[str, Any]) -> dict[str, tuple[str, float]]:
 
 
 def parse_ospf(said: Mapping[str, Any]) -> dict[str, tuple[str, float]]:
-    """State and age by interface, of ``show ip ospf neighbor json``; behind a state is who is what on a LAN."""
+    """Return state and age by interface, from ``show ip ospf neighbor json``, without the LAN role."""
     return {
         each["ifaceName"].split(":")[0]: (each["nbrState"].split("/")[0], each.get("upTimeInMsec", 0) / 1000)
         for neighbour in said.get("neighbors", {}).values()
@@ -94,17 +94,17 @@ def parse_ospf(said: Mapping[str, Any]) -> dict[str, tuple[str, float]]:
 
 
 def parse_ospf6(said: Mapping[str, Any]) -> dict[str, tuple[str, float]]:
-    """The same of ``show ipv6 ospf6 neighbor json``."""
+    """Return the same from ``show ipv6 ospf6 neighbor json``."""
     return {each["interfaceName"]: (each["state"], _seconds(each["duration"])) for each in said.get("neighbors", ())}
 
 
 def _age(written: str) -> float:
-    """Seconds of a time as isisd writes it: 1h2m3s."""
+    """Return the seconds of a time in isisd's form: 1h2m3s."""
     return float(sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)([wdhms])", written)))
 
 
 def _seconds(written: str) -> float:
-    """Of a time as FRR writes it, hh:mm:ss; longer than a day it has letters, and counts as one."""
+    """Return the seconds of a time in FRR's form hh:mm:ss; longer times contain letters, and count as one day."""
     parts = written.split(":")
     if not all(part.isdecimal() for part in parts):
         return 86_400.0

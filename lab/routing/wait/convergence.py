@@ -1,4 +1,4 @@
-"""Waiting until every switch forwards to every leaf by all its shortest paths, and saying exactly what is missing."""
+"""Wait until every switch has all shortest paths to every leaf, and report what is missing."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from lab.routing.wait.unconverged import RouteExpectation, RouteGap
 
 _DESCRIPTORS: Final = 5
-"""Of a router: its daemons, each of which is watched."""
+"""File descriptors for each router: one for each daemon watched."""
 _SPARE: Final = 32
-"""For the programs that read tables meanwhile, and what else there is."""
+"""File descriptors for programs that read tables, and for others."""
 _QUIET: Final = 0.1
-"""Seconds without news after which a table is worth reading."""
+"""Seconds without route events before a table is read."""
 _IMPATIENCE: Final = 1.0
-"""Seconds after which it is read although news keeps coming."""
+"""Seconds before a table is read although events continue."""
 
 
 def await_convergence(
@@ -35,10 +35,10 @@ def await_convergence(
     timeout: float,
     progress: Callable[[int, int], None],
 ) -> None:
-    """Return when every switch has what is expected of it; ``progress`` is told (switches done, switches).
+    """Return when every switch has its expected routes; raise NotConverged after ``timeout`` seconds.
 
-    Raises NotConverged after ``timeout`` seconds, naming sessions and routes, and OperationFailed as soon as
-    a daemon ends.
+    ``progress`` is called with the number of complete switches and of all switches. NotConverged names sessions and
+    routes. OperationFailed is raised as soon as a daemon ends.
     """
     process.allow_descriptors(len(expected) + _DESCRIPTORS * len(routers) + _SPARE)
     owners = {router.namespace.name: name for name, router in routers.items()}
@@ -61,7 +61,7 @@ def await_convergence(
 
 
 class _Pending:
-    """Switches that are not done: what each lacked when last read, and when to read it again."""
+    """Switches that are incomplete: their gaps at the last reading, and the time of the next one."""
 
     def __init__(self, switches: Iterable[str]) -> None:
         self.gaps: dict[str, Sequence[RouteGap]] = dict.fromkeys(switches, ())
@@ -92,12 +92,12 @@ class _Pending:
 
 
 def _first_gaps(router: Router, expected: Iterable[RouteExpectation]) -> Sequence[RouteGap]:
-    """What it lacks of the first that is not there; what comes later stands on it, and need not be read yet."""
+    """Return the gaps of the first unmet expectation; later ones depend on it, and are not read yet."""
     return next(filter(None, (each.gaps(router) for each in expected)), ())
 
 
 def _watch_daemons(news: RouteNews, routers: Iterable[Router]) -> dict[str, tuple[Router, str]]:
-    """Have every daemon's end reported; returns whose end each report is."""
+    """Subscribe to the end of every daemon; return router and daemon by the label of the event."""
     watched = {}
     for router in routers:
         for daemon, pid in router.pids().items():
@@ -117,7 +117,7 @@ def _ended(router: Router, daemon: str) -> OperationFailed:
 def _explain(
     topology: Topology, routers: Mapping[str, Router], missing: Mapping[str, Sequence[RouteGap]], timeout: float
 ) -> str:
-    """The first session or adjacency that is down is the likeliest cause; else the first route that lacks a path."""
+    """Name the likeliest cause: the first session or adjacency that is down, else the first incomplete route."""
     for switch in missing:
         if what := _down(routers[switch], topology):
             return f"not converged after {timeout:g} s: {what}"
@@ -127,7 +127,7 @@ def _explain(
 
 
 def _down(router: Router, topology: Topology) -> str:
-    """The first adjacency or session of a switch that is not up; "" when all are."""
+    """Return the first adjacency or session of a switch that is not up; "" if all are up."""
     for each in neighbours(router, topology):
         if not each.full:
             where = f"{router.name} {each.interface} to {each.description}"

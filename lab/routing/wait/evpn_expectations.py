@@ -1,4 +1,4 @@
-"""What the overlay of a converged fabric must have in the kernels of its leaves, computed from the topology alone."""
+"""State of the overlay that leaves need in their kernels once converged, computed from the topology alone."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 Vteps = frozenset[str]
 _NOBODY = "00:00:00:00:00:00"
-"""The MAC of the entries by which a VXLAN device floods (bridge(8))."""
+"""The MAC of a VXLAN device's flooding entries (bridge(8))."""
 _ANY: Final = frozenset({"any other switch"})
 _EVERYTHING = {"-4": "0.0.0.0/0", "-6": "::/0"}
-"""What iproute2 calls default."""
+"""The prefixes that iproute2 prints as ``default``."""
 _MAPPED = "::ffff:"
-"""IPv6 routes of a tenant have the VTEP's IPv4 address in this form (RFC 4291 section 2.5.5.2)."""
+"""The prefix of a VTEP's IPv4 address in IPv6 routes of a tenant (RFC 4291 section 2.5.5.2)."""
 
 
 @dataclass(frozen=True)
 class Floods:
-    """Each L2VNI floods to every other leaf that has its network, and to nobody else."""
+    """Each L2VNI floods to every other leaf with its network, or to its group, and to nothing else."""
 
     vteps: Mapping[str, Vteps]
-    """By the name of the VXLAN device."""
+    """By VXLAN device."""
 
     def gaps(self, router: Router) -> list[RouteGap]:
-        """Where the kernel's forwarding database differs."""
+        """Return the differences of the kernel's forwarding database."""
         said = json.loads(router.namespace.run(["bridge", "-json", "fdb", "show"]).stdout or "[]")
         actual: dict[str, set[str]] = {}
         for entry in said:
@@ -54,15 +54,15 @@ class Floods:
 
 @dataclass(frozen=True)
 class Trees:
-    """What is sent to a group ends here, and what the leaf itself sends to it goes on by another switch."""
+    """Multicast routes: packets to a group terminate here, and the leaf's own packets continue to another switch."""
 
     vtep: str
     uplinks: frozenset[str]
     groups: Mapping[str, bool]
-    """Whether there is another leaf in it."""
+    """Whether another leaf is in the group."""
 
     def gaps(self, router: Router) -> list[RouteGap]:
-        """Where the kernel's multicast routes have no such branch; by which uplink is the hash's choice."""
+        """Return the groups whose multicast routes lack a branch; any uplink will do, as the hash selects it."""
         there = trees(router.namespace)
         wanted, actual = {}, {}
         for group, others in self.groups.items():
@@ -77,15 +77,15 @@ class Trees:
 
 @dataclass(frozen=True)
 class Segments:
-    """Each bond's members are in use by LACP, and FRR knows the other leaves of their segments."""
+    """LACP uses all members of each bond, and FRR knows the other leaves of its segment."""
 
     members: Mapping[str, frozenset[str]]
-    """By the bond's name."""
+    """By bond."""
     others: Mapping[str, Vteps]
-    """VTEPs of its other leaves, by the bond's name."""
+    """The VTEPs of the other leaves, by bond."""
 
     def gaps(self, router: Router) -> list[RouteGap]:
-        """Where bonds or next hops of the forwarding database differ."""
+        """Return the differences in bonds and in next hops of the forwarding database."""
         used: dict[str, set[str]] = {}
         for port in json.loads(router.namespace.run(["ip", "-json", "-details", "link", "show"]).stdout or "[]"):
             info = port.get("linkinfo", {})
@@ -105,18 +105,18 @@ class Segments:
 
 @dataclass(frozen=True)
 class TenantRoutes:
-    """Each tenant has every subnet that is on other leaves only, by all of these.
+    """Each tenant has a route to every subnet that is only on other leaves, with all of them as next hops.
 
-    So it has what others leak to it, and what routers outside tell.
+    The same goes for subnets that other tenants leak to it, and for prefixes of external routers.
     """
 
     vteps: Mapping[tuple[str, str], Vteps]
-    """By VRF and prefix; the name of the other tenant's VRF where the leaf has the subnet itself."""
+    """Next hops by VRF and prefix; the other tenant's VRF for leaked subnets that the leaf itself has."""
     vrfs: Mapping[str, str]
-    """Their names, by table as iproute2 prints it."""
+    """VRF names by table, as iproute2 prints it."""
 
     def gaps(self, router: Router) -> list[RouteGap]:
-        """Where the kernel's tables differ; other routes of a tenant are its hosts'."""
+        """Return the differences of the kernel's tables; routes to single hosts are ignored."""
         actual: dict[tuple[str, str], Vteps] = {}
         for family in ("-4", "-6"):
             words = ["ip", "-json", family, "route", "show", "table", "all", "protocol", "bgp"]
@@ -136,7 +136,7 @@ class TenantRoutes:
 
 
 def expected_overlay(topology: Topology, plan: Mapping[str, NodePlan]) -> dict[str, list[RouteExpectation]]:
-    """What each leaf with networks must have; nothing where there is no overlay."""
+    """Return the expectations of each leaf with networks; none without an overlay."""
     overlay = plan_overlay(topology)
     if overlay is None:
         return {}
@@ -176,7 +176,7 @@ def _expected(
 def _routes(
     overlay: OverlayPlan, leaf: LeafOverlay, members: Mapping[str, Vteps]
 ) -> Iterator[tuple[tuple[str, str], Vteps]]:
-    """VRF, prefix and next hops; ``members`` are the VTEPs of each network's nearest leaves."""
+    """Yield VRF, prefix and next hops; ``members`` are the VTEPs of each network's nearest leaves."""
     own = {network.name for network in leaf.networks}
     for vrf in (each for each in leaf.vrfs if each.l3vni):
         for network in overlay.networks:
@@ -195,9 +195,10 @@ def _outside(
     vteps: Mapping[str, str],
     plan: Mapping[str, NodePlan],
 ) -> Iterator[tuple[tuple[str, str], Vteps]]:
-    """What routers outside tell: a border leaf sends it to its own routers, all others to the nearest border leaves.
+    """Yield the prefixes of external routers, with their next hops.
 
-    In one AS, too, a border leaf prefers what it has by eBGP (RFC 4271 section 9.1.2.2).
+    A border leaf uses its own external routers, and other leaves use the nearest border leaves. With one AS, too, a
+    border leaf prefers eBGP routes (RFC 4271 section 9.1.2.2).
     """
     tenants = {vrf.name for vrf in overlay.leaves[name].vrfs}
     telling: dict[tuple[str, Subnet], list[External]] = {}
@@ -210,10 +211,10 @@ def _outside(
 
 
 def _compared(topology: Topology, name: str) -> Mapping[str, int]:
-    """How far other leaves are as a leaf's BGP compares their routes (RFC 4271 section 9.1.2.2 a and e).
+    """Return the distance of other leaves as a leaf's BGP compares their routes (RFC 4271 section 9.1.2.2 a and e).
 
-    By AS path; in one AS by the cost that OSPF or IS-IS has of the next hop, and where the underlay is eBGP, which
-    has none, by nothing: empty.
+    The distance is the AS path length or, within one AS, the IGP cost of the next hop. It is empty for iBGP over an
+    eBGP underlay, which has no such cost.
     """
     overlay = topology.overlay
     if overlay is None or (overlay.design is Design.IBGP and not topology.routing.underlay.is_igp):
@@ -222,13 +223,13 @@ def _compared(topology: Topology, name: str) -> Mapping[str, int]:
 
 
 def _nearest(leaves: Collection[str], distance: Mapping[str, int]) -> list[str]:
-    """Those whose routes a leaf takes."""
+    """Return the nearest leaves, whose routes BGP selects."""
     least = min(distance.get(leaf, 0) for leaf in leaves)
     return [leaf for leaf in leaves if distance.get(leaf, 0) == least]
 
 
 def _near(external: External, version: int, plan: Mapping[str, NodePlan]) -> Address:
-    """By which address a border leaf has its router: of IPv6 the link's own, which is told beside the other."""
+    """Return the next hop of a border leaf towards its external router: for IPv6 the link-local address."""
     if version == 6:
         return plan[external.host].interfaces[external.interface].link_local
     return next(session.address.ip for session in external.sessions if session.address.version == version)

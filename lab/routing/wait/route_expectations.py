@@ -1,8 +1,7 @@
-"""The routes that a converged underlay must have, computed from the topology alone.
+"""Routes of a converged underlay, computed from the topology alone.
 
-With eBGP and one AS number per hop the AS path length is the hop count, so a switch uses every first link of every
-shortest path of switches (RFC 7938 section 6.1). With OSPF and IS-IS the cost of a path is its hops
-too: links cost the same.
+With eBGP and one AS number per hop, the AS path length is the hop count. So a switch uses the first links of all
+shortest paths (RFC 7938 section 6.1). With OSPF and IS-IS all links cost the same, so the cost is the hop count, too.
 """
 
 from __future__ import annotations
@@ -28,38 +27,41 @@ if TYPE_CHECKING:
     from lab.routing.wait.unconverged import RouteExpectation, RouteGap
 
 PROTOCOLS: Final = {Underlay.EBGP: "bgp", Underlay.OSPF: "ospf", Underlay.ISIS: "isis"}
-"""By which underlay routes come, as iproute2 calls it."""
+"""The routing protocol of an underlay, as iproute2 names it."""
 Routes: TypeAlias = "dict[str, frozenset[str]]"
 """Interfaces of the next hops, by prefix."""
 
 
 @dataclass(frozen=True)
 class UnderlayRoutes:
-    """Every prefix of every other leaf, by all shortest paths that it is told of."""
+    """Routes to every prefix of every other leaf, by all shortest paths that its neighbours advertise."""
 
     routes: Routes
     protocol: str = "bgp"
-    """By which they came, as iproute2 calls it."""
+    """The routing protocol, as iproute2 names it."""
 
     def gaps(self, router: Router) -> list[RouteGap]:
-        """Where the kernel's table differs."""
+        """Return the differences of the kernel's routing table."""
         return compare(router.name, self.routes, routes(router.namespace, self.protocol))
 
 
 @dataclass(frozen=True)
 class Speakers:
-    """A BGP session between loopbacks with each neighbouring switch: a table is whole when one of several is up."""
+    """A BGP session between loopbacks is up with each neighbouring switch.
+
+    Routes do not show this: a table is complete with one of several sessions.
+    """
 
     peers: frozenset[str]
 
     def gaps(self, router: Router) -> list[RouteGap]:
-        """Which of them are not Established (RFC 4271 section 8.2.2)."""
+        """Return the peers whose sessions are not Established (RFC 4271 section 8.2.2)."""
         up = frozenset(each.description for each in sessions(router) if each.established)
         return compare(router.name, {"EVPN": self.peers}, {"EVPN": self.peers & up}, "session with")
 
 
 def expectations(topology: Topology, plan: Mapping[str, NodePlan]) -> dict[str, list[RouteExpectation]]:
-    """All that every switch of a converged fabric must have, the underlay first."""
+    """Return all expectations of every switch of a converged fabric, the underlay first."""
     overlay = expected_overlay(topology, plan)
     protocol = PROTOCOLS[topology.routing.underlay]
     underlay = expected_routes(topology, plan)
@@ -73,9 +75,9 @@ def expectations(topology: Topology, plan: Mapping[str, NodePlan]) -> dict[str, 
 
 
 def expected_routes(topology: Topology, plan: Mapping[str, NodePlan]) -> dict[str, Routes]:
-    """For every switch: each other leaf's prefixes, by all its shortest paths.
+    """Return the prefixes of all other leaves for every switch, by all its shortest paths.
 
-    Those above leaves count, too: a session that a super-spine and a spine lack costs no leaf a path.
+    Switches above the leaves are included: a missing session between super-spine and spine costs no leaf a path.
     """
     graph = TierGraph(topology)
     heard = _heard(topology, graph)
@@ -92,7 +94,7 @@ def expected_routes(topology: Topology, plan: Mapping[str, NodePlan]) -> dict[st
 
 
 def _heard(topology: Topology, graph: TierGraph) -> dict[str, list[tuple[str, str, int]]]:
-    """By switch: the interface and the neighbour of each link, and the leaves, a bit each, that it tells of."""
+    """Return interface, neighbour and advertised leaves (one bit each) of each link, by switch."""
     everyone = sum(graph.leaf_bits.values())
     is_igp = topology.routing.underlay.is_igp
     return {

@@ -1,4 +1,4 @@
-"""What a switch must have before a fabric has converged, and how what it lacks is said."""
+"""Expectations of a converged switch, and gaps: entries that do not match them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ NEXT_HOP: Final = "next hop on"
 
 @dataclass(frozen=True, slots=True)
 class RouteGap:
-    """One entry of a table that is not as it must be: what its next hops lack, or have too many."""
+    """One table entry that differs: its missing and its extra next hops."""
 
     switch: str
     prefix: str
-    """Or whatever else the entry is of."""
+    """The prefix, or another key of the entry."""
     missing: tuple[str, ...]
     extra: tuple[str, ...]
     hop: str = NEXT_HOP
-    """What a next hop is called."""
+    """The noun for a next hop in messages."""
 
     def __str__(self) -> str:
         parts = [f"has no {self.hop} {', '.join(self.missing)}"] if self.missing else []
@@ -34,16 +34,16 @@ class RouteGap:
 
 
 class RouteExpectation(Protocol):
-    """Something that a switch must have."""
+    """An expectation of a switch in a converged fabric."""
 
     def gaps(self, router: Router) -> Sequence[RouteGap]:
-        """What it lacks of it, read now."""
+        """Return the gaps, read now."""
 
 
 def compare(
     switch: str, expected: Mapping[str, frozenset[str]], actual: Mapping[str, frozenset[str]], hop: str = NEXT_HOP
 ) -> list[RouteGap]:
-    """Where ``actual`` differs from ``expected``; entries that nobody expects are nobody's business."""
+    """Return the gaps between ``actual`` and ``expected``; entries without an expectation are ignored."""
     found = []
     for prefix, hops in expected.items():
         have = actual.get(prefix, frozenset())
