@@ -35,8 +35,10 @@ _ALL_WAITING: Final = 16384
 """Flows that are checked, and pending packets of all of them, to bound memory; others are not deduplicated."""
 _SIGHTINGS: Final = 24
 _FORGOTTEN: Final = 12
-"""Remembered sightings of identical packets, like CNPs. At the limit the oldest 12 are dropped, a multiple of 2, 3
-and 4, so that counts of two, three or four links stay in step."""
+"""Remembered sightings of identical packets, like CNPs. At the limit the oldest 12 are dropped.
+
+12 is a multiple of 2, 3 and 4, so the counts of two, three or four links stay in step.
+"""
 _SHARE: Final = 4
 """At least one of four packets must be a duplicate. With fewer, the path has changed its length."""
 _SAMPLE: Final = 256
