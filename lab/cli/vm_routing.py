@@ -40,7 +40,7 @@ def runs_in_vm(line: CommandLine) -> bool:
 
 def run_in_vm(line: CommandLine) -> int:
     """Run a command line in the VM, and return its exit code."""
-    from lab.cli.kit.vm_call import send  # noqa: PLC0415 - paid for only by those who use the VM
+    from lab.cli.kit.vm_call import send  # noqa: PLC0415 - slow to import, and needed only for the VM
 
     return send(line.argv, line)
 

@@ -47,7 +47,7 @@ class CounterReading:
     clock_revived: int
 
     def port(self, device: str) -> NDArray[Any]:
-        """The record of one interface, or of a drain."""
+        """Return the record of one interface or drain."""
         record: NDArray[Any] = self.ports[self.node.devices.index(device)]
         return record
 
@@ -61,7 +61,7 @@ class Movement:
     ports: NDArray[Any]
 
     def port(self, device: str) -> NDArray[Any]:
-        """The record of one interface, or of a drain."""
+        """Return the record of one interface or drain."""
         record: NDArray[Any] = self.ports[self.node.devices.index(device)]
         return record
 

@@ -1,1 +1,1 @@
-"""Adopted labs: containerlab labs that somebody else deployed, used as fabrics and restored on ``down``."""
+"""Adopted labs: containerlab labs that rocelab did not deploy, used as fabrics and restored on ``down``."""

@@ -29,7 +29,7 @@ def down(
     for fabric in fabric_state.all_fabrics() if all_ else [fabric_state.find_fabric(name)]:
         try:
             _take_down(fabric)
-        except (OperationFailed, UsageError) as error:  # the others go all the same
+        except (OperationFailed, UsageError) as error:  # continue with the other fabrics
             failures.append(error)
     netns.tidy()
     fabric_state.remove_empty_roots()

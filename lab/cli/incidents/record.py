@@ -104,8 +104,8 @@ def shell(
 
     The file is terminal/shell-1.cast, with the times of the recording; asciinema play shows it.
     """
-    from lab.telemetry.record.recorded_shell import record_terminal  # noqa: PLC0415 - pexpect, which nobody else needs
-    from lab.telemetry.store.recording_folder import Folder  # noqa: PLC0415 - as of ls
+    from lab.telemetry.record.recorded_shell import record_terminal  # noqa: PLC0415 - pexpect, needed only here
+    from lab.telemetry.store.recording_folder import Folder  # noqa: PLC0415 - as in ls
 
     found = _chosen(name, fabric)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -188,7 +188,7 @@ def _chosen(name: str | None, fabric: str | None) -> recorders.RunningRecorder:
 
 
 def _listed(folder: Path) -> dict[str, Any]:
-    from lab.telemetry.store.recording_folder import Folder, read_about  # noqa: PLC0415 - for those who list
+    from lab.telemetry.store.recording_folder import Folder, read_about  # noqa: PLC0415 - needed only to list
 
     about: Mapping[str, Any] = {}
     runs, damage = folder.resolve() in _running(), ""

@@ -45,7 +45,7 @@ def replay(
         show(film, moment)
     else:
         require_terminal("replay")
-        from lab.tui.replay_app import Replay  # noqa: PLC0415 - Textual, for those who look
+        from lab.tui.replay_app import Replay  # noqa: PLC0415 - Textual, needed only on a terminal
 
         Replay(film, at=at, speed=speed).run()
 

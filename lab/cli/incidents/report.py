@@ -50,7 +50,7 @@ def report(
     for run, stem in zip(below, stems[len(named) :], strict=True):
         try:
             made.append(_made(run, output, path, stem))
-        except InvalidInput as error:  # the others are reported all the same
+        except InvalidInput as error:  # continue with the other recordings
             unread[stem] = str(error)
             print_note(f"left out: {error}")
     listed = _listed(made, unread, output) if index is not None else None

@@ -91,7 +91,7 @@ def _watch(wanted: str | None, hz: float, sort: str) -> None:
     with _sampled(wanted, hz) as (film, source, end):
         while not film.begun:
             _feed(film, source, end)
-        from lab.tui.top_app import Top  # noqa: PLC0415 - Textual, for those who look
+        from lab.tui.top_app import Top  # noqa: PLC0415 - Textual, needed only on a terminal
 
         shown = Top(film, source, sort)
         shown.run()

@@ -46,7 +46,7 @@ def _mend(name: str | None) -> None:
 
 def _mend_ports(state: FabricState) -> None:
     if os.access(state.changing, os.W_OK):
-        from lab.backends import live_qos  # noqa: PLC0415 - NumPy, and mostly nobody was killed
+        from lab.backends import live_qos  # noqa: PLC0415 - NumPy, and rarely needed
 
         if live_qos.mend(lifecycle.open_fabric(state.name, tell), tell):
             _say(f"put the ports of {state.name} in order: the command that changed them was killed")
@@ -62,7 +62,7 @@ def _mend_faults(state: FabricState) -> None:
 
 def _mend_scenario(state: FabricState) -> None:
     if os.access(state.settings, os.R_OK):
-        from lab.scenario import port_restore  # noqa: PLC0415 - scenarios, and mostly there was none
+        from lab.scenario import port_restore  # noqa: PLC0415 - scenarios, and rarely needed
 
         if port_restore.mend(lifecycle.open_fabric(state.name, tell), tell):
             _say(f"put back the ports of {state.name}, whose scenario was killed")

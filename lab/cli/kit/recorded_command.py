@@ -131,7 +131,7 @@ def _recorded_into(state: FabricState) -> list[Path]:
 
 def _to(recording: Path, what: str, line: dict[str, Any]) -> None:
     """Append a line to a recording; errors are ignored, because the command itself has succeeded."""
-    from lab.telemetry.store.recording_folder import Folder, append_line  # noqa: PLC0415 - for those who record
+    from lab.telemetry.store.recording_folder import Folder, append_line  # noqa: PLC0415 - needed only for recordings
 
     folder = Folder(recording)
     with contextlib.suppress(OSError):

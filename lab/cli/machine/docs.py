@@ -37,7 +37,7 @@ def docs(
     elif topic not in topics():
         raise UsageError(f"no page about {topic}", suggest(topic, topics(), f"the pages are {', '.join(topics())}"))
     elif stdout.is_terminal:
-        from rich.markdown import Markdown  # noqa: PLC0415 - slow to import, and who lists or pipes needs none
+        from rich.markdown import Markdown  # noqa: PLC0415 - slow to import, and not needed to list or pipe pages
 
         stdout.print(Markdown(_text(topic)))
     else:

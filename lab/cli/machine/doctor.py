@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def doctor(json: JsonFlag = False) -> None:
-    """Try what this machine can do; exit code 4 when a fabric works neither here nor in the VM."""
+    """Check the capabilities of this machine; exit code 4 if a fabric works neither here nor in the VM."""
     host = this_host()
     capabilities = relevant(host)
     findings = look(host, capabilities)

@@ -72,7 +72,7 @@ def build(
     force: Annotated[bool, typer.Option(help="Build although the image is up to date.")] = False, extra: With = ""
 ) -> None:
     """Build the image, if it is missing or its recipe has changed."""
-    from lab.vm.image import image_build as builder  # noqa: PLC0415 - paid for only by those who build
+    from lab.vm.image import image_build as builder  # noqa: PLC0415 - needed only to build
 
     began = clock.monotonic()
     had = image_of(current_recipe(extra)).complete and not force
@@ -117,7 +117,7 @@ def run(
 ) -> None:
     """Run a command in the VM. Starts the VM if needed.
 
-    Files that --output names are copied back; of a folder that it names, the new files.
+    Files named with --output are copied back; from a folder, only new files.
     """
     line = parse(context.find_root().command, command[1:]) if command[0] == "rocelab" else None
     raise typer.Exit(vm_call.send(command, line, name, output or ()))

@@ -85,7 +85,7 @@ def _ladder(facts: AnalysisFacts, qp: str, file: Path, wanted: Expression | None
     """Read the file again, for one connection."""
     from lab.analysis.results.fact_builder import chooser  # noqa: PLC0415
     from lab.analysis.views.ladder import ladder  # noqa: PLC0415 - NumPy takes a while to import
-    from lab.cli.tables import ladder_view as drawing  # noqa: PLC0415 - only those who ask for a ladder need it
+    from lab.cli.tables import ladder_view as drawing  # noqa: PLC0415 - needed only for a ladder
 
     connection = drawing.the_connection(facts, qp)
     with open_capture(file) as stream:

@@ -112,7 +112,7 @@ def capture(
     wanted = None if select is None else parse(select, partial(addresses_of, fabric.plan))
     points = points_of(fabric, links)
     with contextlib.ExitStack() as stack:
-        # What prints knows what it interrupts only when that has begun.
+        # Lambdas, because ``running`` exists only after its sink.
         if kinds is not None:
             opened = partial(_file, stack, output or "", select or "")
             kept = KeepOnEvent(Watcher(kinds), *sizes, opened, lambda: running.interrupt())  # noqa: PLW0108

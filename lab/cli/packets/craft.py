@@ -163,7 +163,7 @@ def craft(
 
 def _sender(send: str | None, name: str | None, pace: str | None) -> Sender | None:
     if send is not None:
-        from lab.cli.packets.inject import Sender  # noqa: PLC0415 - paid for only by those who send
+        from lab.cli.packets.inject import Sender  # noqa: PLC0415 - needed only to send
 
         return Sender(send, name, pace)
     for option, value in (("--pace", pace), ("--fabric", name)):

@@ -157,7 +157,7 @@ class _Timed:
             return f"{seconds}.{nanoseconds:09}"
         try:
             date = f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M:%S}"
-        except (OverflowError, ValueError, OSError):  # a clock that nobody has
+        except (OverflowError, ValueError, OSError):  # beyond the range of dates
             date = str(seconds)
         return f"{date}.{nanoseconds:09}"
 

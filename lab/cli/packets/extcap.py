@@ -82,9 +82,7 @@ def extcap(
         _line("dlt {number=1}{name=EN10MB}{display=Ethernet}")
     elif config:
         _line(_CONFIG)
-    elif (
-        capture_filter and not capturing
-    ):  # Wireshark asks whether a filter is right: what is said here is wrong with it
+    elif capture_filter and not capturing:  # Wireshark validates a filter: any output is its error
         _check(interface, capture_filter)
     elif capturing and fifo is not None:
         _capture(interface, fifo, " and ".join(f"({text})" for text in (select, capture_filter) if text))
@@ -126,13 +124,13 @@ def _install(folder: Path, *, remove: bool) -> None:
     stdout.print(f"{done} {folder}; start Wireshark anew", markup=False, highlight=False, soft_wrap=True)
 
 
-# What Wireshark asks
+# Answers to Wireshark
 
 
 def _interfaces() -> Iterator[str]:
     """Yield each fabric as one interface for all links, and each end of every link."""
     for fabric in fabric_state.all_fabrics():
-        with contextlib.suppress(LabError, OSError):  # one that is just being made or taken down
+        with contextlib.suppress(LabError, OSError):  # a fabric that is being built or removed
             topology = fabric.load_topology()
             whole = f"{NAME}:{fabric.name}"
             yield f"interface {{value={whole}}}{{display=rocelab {fabric.name}, all links}}"
@@ -161,7 +159,7 @@ def _check(interface: str, text: str) -> None:
 
 def _capture(interface: str, fifo: Path, select: str) -> None:
     """Capture into the pipe until Wireshark closes it."""
-    from lab.backends.capture_points import points_of  # noqa: PLC0415 - Wireshark asks for interfaces far more often
+    from lab.backends.capture_points import points_of  # noqa: PLC0415 - not needed to list interfaces
 
     name, end = _chosen(interface)
     fabric = open_fabric(name)

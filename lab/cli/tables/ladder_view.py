@@ -37,7 +37,7 @@ def parse_qp(text: str, option: str = "--qp ") -> tuple[int, str | None]:
 
 def the_connection(facts: AnalysisFacts, text: str, option: str = "--qp ") -> Connection:
     """Return the connection with the queue pair ``text``; UsageError if there is none, or more than one."""
-    from lab.analysis.flows.qp_connections import connections  # noqa: PLC0415 - only those who ask for a ladder need it
+    from lab.analysis.flows.qp_connections import connections  # noqa: PLC0415 - needed only for a ladder
 
     qp, host = parse_qp(text, option)
     found = connections(facts, qp, host)

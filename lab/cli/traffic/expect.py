@@ -49,7 +49,8 @@ def expect(
     [bold]Measured:[/] goodput, p50, p99, p999, max; of all pairs, or of one like (h1,h4).
 
     [bold]Counted[/] since counters clear: drops, pauses, marks, ignored, storms, and all of counters --names; of all
-    ports, or of those in parentheses, as counters takes them. Bytes that waited are the most of any of them.
+    ports, or of those in parentheses, as counters takes them. A gauge, for example a queue depth, is
+    the maximum of these ports; any other counter is their sum.
     """
     comparisons = [comparison for text in expectations for comparison in parse(text)]
     known = known_figures()

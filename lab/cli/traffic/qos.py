@@ -47,7 +47,7 @@ PortNames = Annotated[
 
 
 def show(ports: PortNames = None, fabric: FabricOption = None, as_json: JsonFlag = False) -> None:
-    """Show what each port is to do, and whether the kernel has it so; all of it for a single port."""
+    """Show the configuration of each port, and whether the kernel matches it; for one port, all settings."""
     running = _open(fabric)
     chosen = _chosen(running, ports)
     unlike = deviations(running, chosen)
