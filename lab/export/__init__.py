@@ -1,4 +1,4 @@
-"""Fabrics for other tools to run, and their labs as fabrics. Pure: files from the same plan that namespaces use.
+"""Export fabrics to other tools, and import their labs as fabrics. Pure: files from the plan that namespaces use.
 
 Start at ``containerlab`` and ``clabernetes`` to write, ``from_lab`` to read::
 

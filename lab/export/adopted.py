@@ -1,4 +1,4 @@
-"""A deployed lab of containerlab as the fabric that it is: names and links are its own, and nothing is planned."""
+"""A deployed containerlab lab as a fabric with the lab's own names and links; nothing is planned."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 _Number = TypeVar("_Number", int, float)
 
 RATE: Final = 10**9
-"""Bit/s of a link of which nothing is said, as a fabric's are; a veth itself has no rate."""
+"""The rate in bit/s of links without a label, like a fabric's default; a veth itself has no rate."""
 MTU: Final = 9500
-"""Bytes, which containerlab gives a link of which nothing is said."""
+"""Bytes: containerlab's default MTU of links."""
 _NODE: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{MAX_NODE_NAME - 1}}}", re.ASCII)
 
 
 def as_topology(lab: ReadLab, rate: str | None = None) -> tuple[Topology, list[str]]:
-    """The lab as a topology, and what of it is left out, a line each. Links that do not say their rate have ``rate``.
+    """Return the lab as a topology, and a note for each part that is left out. ``rate`` is for links without a label.
 
-    UsageError when no node is left, or one has a name that no namespace of ours can have, or a rate that is none.
+    UsageError is raised if no node is left, if a node's name does not suit a namespace, or for an invalid rate.
     """
     unsaid = RATE if rate is None else _rate(rate)
     notes = [str(each) for each in lab.left_out]
@@ -74,9 +74,9 @@ def _in_range(number: _Number, bounds: tuple[_Number, _Number], show: Callable[[
 
 
 def furnished(topology: Topology, qos: str | None, *, rdma: bool) -> Topology:
-    """The same with lossless ports by a preset, and RDMA devices on its hosts.
+    """Return the topology with lossless ports by a preset, and RDMA devices on its hosts.
 
-    UsageError for a name that no preset has, InvalidInput for links whose ports the preset cannot make.
+    Raises UsageError for an unknown preset, and InvalidInput if the preset does not fit a link.
     """
     nodes = tuple(replace(node, rdma=rdma and not node.role.is_switch) for node in topology.nodes)
     topology = replace(topology, nodes=nodes)
@@ -116,7 +116,10 @@ def _link(link: ReadLink, unsaid: int) -> Link:
 
 
 def _bfd(lab: ReadLab) -> Bfd:
-    """On where every switch is one that rocelab has exported with it: others have it as their files say, or not."""
+    """Return BFD's settings: on if rocelab exported every switch and BFD is not disabled.
+
+    Other labs configure it in files.
+    """
     routers = [node for node in lab.nodes.values() if node.is_router]
     exported = bool(routers) and all(labels.ROLE in node.labels for node in routers)
     return Bfd(enabled=exported and lab.labels.get(f"{labels.BFD}enabled") != "false")

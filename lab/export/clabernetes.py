@@ -1,7 +1,7 @@
-"""A fabric as a Topology of clabernetes (c9s.run/v1alpha1), for fabrics beyond one machine: a pod for each node.
+"""Export a fabric as a clabernetes Topology (c9s.run/v1alpha1), for fabrics beyond one machine: a pod for each node.
 
-Its links are made between pods, so nodes have a management interface, and MAC addresses and MTU are set by the start
-script. Files come by ConfigMap, one for each node and one for all.
+Links run between pods, so nodes have a management interface, and the start script sets MAC addresses and MTU. Files
+are in ConfigMaps: one for each node, and one for all.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 NAMESPACE: Final = "00-namespace.yaml"
 CONFIG_MAPS: Final = "10-files.yaml"
 TOPOLOGY: Final = "20-topology.yaml"
-"""In the order in which ``kubectl apply -f FOLDER`` takes them."""
+"""Files sorted in the order in which ``kubectl apply -f FOLDER`` applies them."""
 DATA_LIMIT: Final = 2**20
 """Bytes of a ConfigMap (https://kubernetes.io/docs/concepts/configuration/configmap/)."""
 
 _SORT: Final = node_files.Sort(management=True, macs=True)
 _COMMON: Final = "common"
 _REQUESTS: Final = {"cpu": "100m", "memory": "256Mi"}
-"""Of a pod: a Docker daemon of its own, and in it the node. No limits: a fabric that is starved measures nothing."""
+"""Requests of a pod, which runs a Docker daemon with the node inside. No limits: throttling would distort results."""
 _LABEL: Final = re.compile(
     r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?", re.ASCII
 )
@@ -43,13 +43,13 @@ _NEEDS_PORT: Final = "Linux 6.16 or newer with CONFIG_NET_SCH_BPF and BTF (tried
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlacement:
-    """What the cluster is asked for; UsageError for what cannot be a label of one of its nodes."""
+    """Images and scheduling in the cluster; UsageError is raised for an invalid image or node label."""
 
     images: containerlab.Images = field(default_factory=containerlab.Images)
     launcher: str = ""
-    """clabernetes' launcher image; the cluster's own setting when empty."""
+    """clabernetes' launcher image; the cluster's own setting if empty."""
     selector: Mapping[str, str] = field(default_factory=dict)
-    """Labels that the cluster's nodes must have to be given pods."""
+    """Labels that select the cluster's nodes for pods."""
 
     def __post_init__(self) -> None:
         if self.launcher:
@@ -60,7 +60,7 @@ class ClusterPlacement:
 
 
 def export_topology(topology: Topology, placement: ClusterPlacement) -> Files:
-    """The manifests; UsageError as for containerlab, or when files are too big for a ConfigMap."""
+    """Return the manifests; raise UsageError as for containerlab, or if files are too big for a ConfigMap."""
     containerlab.check(topology)
     plan = plan_addresses(topology)
     maps = _config_maps(topology, plan)
@@ -72,7 +72,7 @@ def export_topology(topology: Topology, placement: ClusterPlacement) -> Files:
 
 
 def needs(topology: Topology) -> Iterator[str]:
-    """What the cluster's nodes must have for what is left out to be attached there."""
+    """Yield the requirements of the cluster's nodes for the features that the manifests leave out."""
     if any(host.rdma for host in topology.hosts):
         yield f"rdma: {_NEEDS_RDMA}"
     if topology.qos is not None:
@@ -80,7 +80,7 @@ def needs(topology: Topology) -> Iterator[str]:
 
 
 def left_out(topology: Topology) -> Iterator[str]:
-    """What of a fabric the pods do not have."""
+    """Yield the features of the fabric that the pods lack."""
     yield from containerlab.left_out(topology)
     yield "MTU: links between pods are VXLAN tunnels; one that carries less than a link's MTU drops what is bigger."
 
@@ -95,7 +95,7 @@ def _head(topology: Topology) -> Iterator[str]:
 
 
 def namespace_of(topology: Topology) -> str:
-    """The namespace of Kubernetes that a fabric has to itself."""
+    """Return the Kubernetes namespace of a fabric."""
     return f"rocelab-{topology.name}"
 
 
@@ -160,7 +160,7 @@ def _topology(topology: Topology, plan: Mapping[str, NodePlan], placement: Clust
 
 
 def _mounted(topology: Topology, plan: Mapping[str, NodePlan], node: str) -> list[dict[str, str]]:
-    """The files that the binds of a node name, put into its launcher's folder."""
+    """Return the files of a node's binds, as mounts in its launcher's folder."""
     common = _mount(_COMMON, _key(node_files.HOSTS), containerlab.HOSTS)
     paths = node_files.files_of(topology, plan, node, _SORT)
     return [common, *(_mount(_map_of(node), _key(path), containerlab.kept_at(node, path)) for path in paths)]
@@ -171,7 +171,7 @@ def _mount(name: str, key: str, path: str) -> dict[str, str]:
 
 
 def _definition(topology: Topology, plan: Mapping[str, NodePlan], images: containerlab.Images) -> dict[str, Any]:
-    """The lab, said with as little of the format as there is: clabernetes reads it by itself, link by link."""
+    """Return the lab in a minimal form of containerlab's format, because clabernetes has its own parser for links."""
     settings = containerlab.groups(topology, plan, images)
     nodes = {
         name: {

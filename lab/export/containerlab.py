@@ -1,7 +1,7 @@
-"""A fabric as a lab of containerlab: ``clab.yml``, and for each node the files that its container is given.
+"""Export a fabric as a containerlab lab: ``clab.yml``, and the files of each node's container.
 
-The format is containerlab's topology definition file (https://containerlab.dev/manual/topo-def-file/), of kind
-``linux`` only: what runs in a container is its image, with our files in it.
+The format is containerlab's topology definition file (https://containerlab.dev/manual/topo-def-file/). All nodes are
+of kind ``linux``: a container runs its image, with the files mounted.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 DEFINITION: Final = "clab.yml"
 DEFAULT_IMAGE: Final = "quay.io/frrouting/frr:10.5.1"
-"""FRR's own; ``ip``, ``tc`` and a shell are in it."""
+"""FRR's official image; it contains ``ip``, ``tc`` and a shell."""
 BUILT_IMAGE: Final = "rocelab/frr:trixie"
-"""The one that rocelab builds of Debian's packages, where no registry is reached."""
+"""The image that rocelab builds from Debian's packages if no registry is reachable."""
 
 HOSTS: Final = "hosts.txt"
-"""Names of all nodes, in the lab's folder: a name that no node can have, whose folder would be in its place."""
+"""Names of all nodes, in the lab's folder. No node can have this name, so no node's folder conflicts with it."""
 _WORDS: Final = {"host", "mgmt-net", "macvlan", "vxlan", "vxlan-stitch", "dummy"}
 _PART: Final = "[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
 _IMAGE: Final = re.compile(
@@ -44,11 +44,11 @@ _PLAYED: Final = "The nodes of the fabric {}, whose links rocelab up plugs. roce
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """What containers are made of; UsageError for what cannot be an image's name."""
+    """Images of the containers; UsageError is raised for an invalid name."""
 
     switch: str = DEFAULT_IMAGE
     host: str = ""
-    """Of hosts; the switches' when empty. Hosts run no program of it until they are asked to."""
+    """The hosts' image; by default the switches'. Hosts run nothing but ``sleep``."""
 
     def __post_init__(self) -> None:
         check_image(self.switch)
@@ -57,24 +57,24 @@ class Images:
 
 @dataclass(frozen=True, slots=True)
 class DeployedLab:
-    """What a lab has when rocelab has it deployed, and then plugs its links, with all that belongs to them."""
+    """Settings of a lab that rocelab deploys to run the nodes of its own fabric; rocelab plugs in the links."""
 
     owner: str
-    """Word of the fabric that its containers are of, in a label of each."""
+    """The fabric's key in the owner label of each container."""
     sockets: Mapping[str, Path]
-    """By switch, the folder of this machine where its daemons have their sockets."""
+    """By switch: the folder on this machine with the sockets of its daemons."""
 
 
 def check_image(image: str) -> None:
-    """Raise UsageError for what cannot be the name of an image."""
+    """Raise UsageError for an invalid image name."""
     if len(image) > _LONGEST_IMAGE or not _IMAGE.fullmatch(image):
         raise UsageError(f"{image[:80]!r} is not an image", f"write one like {DEFAULT_IMAGE}")
 
 
 def export_lab(topology: Topology, images: Images, played: DeployedLab | None = None) -> Files:
-    """All files of the lab; UsageError when containerlab cannot take a name, or there is an overlay.
+    """Return all files of the lab; raise UsageError for an overlay, or a name that containerlab rejects.
 
-    One that is ``played`` has no links of its own, and its nodes neither addresses nor rates.
+    A lab that is ``played`` has no links of its own, and its nodes have neither addresses nor rates.
     """
     plan = plan_addresses(topology)
     check(topology)
@@ -102,7 +102,7 @@ def export_lab(topology: Topology, images: Images, played: DeployedLab | None = 
 
 
 def head(topology: Topology) -> Iterator[str]:
-    """What a reader of the file has to know: what it is, and what is not in it."""
+    """Yield the comment at the top of the file: its origin, and the features that it lacks."""
     yield f"The fabric {topology.name}, written by rocelab export. rocelab docs containerlab has the rest."
     yield "Not in here, because no container has it by itself:"
     for what in left_out(topology):
@@ -110,7 +110,7 @@ def head(topology: Topology) -> Iterator[str]:
 
 
 def left_out(topology: Topology) -> Iterator[str]:
-    """What of a fabric a lab does not have."""
+    """Yield the features of the fabric that a lab lacks."""
     if topology.qos is not None:
         yield "qos: no lossless port, no PFC, no ECN. Links have their rates and delays (tc-tbf, tc-netem), and drop."
     if any(host.rdma for host in topology.hosts):
@@ -119,7 +119,7 @@ def left_out(topology: Topology) -> Iterator[str]:
 
 
 def groups(topology: Topology, plan: Mapping[str, NodePlan], images: Images) -> dict[str, Any]:
-    """What all switches have in common, and all hosts: image and kernel settings."""
+    """Return the common settings of all switches and of all hosts: image and sysctls."""
     found: dict[str, Any] = {}
     if topology.switches:
         some = plan[topology.switches[0].name]
@@ -140,18 +140,18 @@ def _dotted(values: Mapping[str, int]) -> dict[str, int]:
 
 
 def group_of(plan: NodePlan) -> str:
-    """Which of ``groups`` a node is of."""
+    """Return the key of a node's entry in ``groups``."""
     return "switch" if plan.node.role.is_switch else "host"
 
 
 def binds(topology: Topology, plan: Mapping[str, NodePlan], node: str, sort: node_files.Sort) -> list[str]:
-    """Where the container of a node has its files, from the lab's folder; they are only read."""
+    """Return the binds of a node's container, from the lab's folder and read-only."""
     paths = node_files.files_of(topology, plan, node, sort)
     return [f"{HOSTS}:{node_files.HOSTS}:ro", *(f"{kept_at(node, path)}:{path}" for path in paths)]
 
 
 def kept_at(node: str, path: str) -> str:
-    """Where in the lab's folder a file is that the container of a node has at ``path``."""
+    """Return the path in the lab's folder of a file at ``path`` in the node's container."""
     return f"{node}/{path.rpartition('/')[2]}"
 
 
@@ -176,7 +176,7 @@ def _link(plan: Mapping[str, NodePlan], link: Link) -> dict[str, Any]:
 
 
 def check(topology: Topology) -> None:
-    """Raise UsageError for an overlay, and for a node that containerlab would take for something else."""
+    """Raise UsageError for an overlay, and for node names that containerlab reserves."""
     if topology.overlay is not None:
         raise UsageError(
             f"{topology.name} has an overlay, and the bridges, VXLAN devices and VRFs of it are not exported",

@@ -1,4 +1,4 @@
-"""The files of an export, in a folder that was not there: whole, or not at all."""
+"""Write the files of an export into a new folder, all or none."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Files: TypeAlias = "Mapping[str, str]"
-"""Texts by their paths in the folder."""
+"""File contents by path in the folder."""
 
 
 def write(files: Files, folder: Path) -> None:
-    """Make ``folder`` with these files in it; UsageError when something is there, or it cannot be written."""
+    """Create ``folder`` with these files; raise UsageError if it is not empty, or cannot be written."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UsageError(f"{folder} is there, and is no folder", "name another with -o")
     try:

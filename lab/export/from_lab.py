@@ -1,4 +1,4 @@
-"""A lab of containerlab as a topology file: nodes, links and what labels say; the rest rocelab plans itself."""
+"""Import a containerlab lab as a topology file: nodes, links and labels. rocelab plans everything else itself."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from lab.export.lab_reader import ReadLab, ReadLink
 
 _OURS: Final = {"kind", "group", "labels", "image", "binds", "exec", "sysctls", "entrypoint", "cmd", "network-mode"}
-"""What an export says of a node, all of which is planned again."""
+"""Keys that an export writes for a node; rocelab plans all of them again."""
 _UNUSED: Final = {"kind", "group", "labels"}
 _SHOWN: Final = 4
 
 
 @dataclass
 class _Import:
-    """A lab on its way to a topology."""
+    """The state of an import."""
 
     lab: ReadLab
     roles: dict[str, Role]
@@ -46,9 +46,9 @@ class _Import:
 
 
 def import_lab(file: Path) -> tuple[str, list[str]]:
-    """The text of the topology file, and what of the lab is not in it, a line each.
+    """Return the text of the topology file, and a note for each part of the lab that it lacks.
 
-    UsageError when ``file`` cannot be read, InvalidInput when it is no lab, or none that can be a fabric.
+    Raises UsageError if ``file`` cannot be read, and InvalidInput if it is no lab, or none that can be a fabric.
     """
     lab = read_lab(file)
     work = _Import(lab, roles_of(lab))
@@ -97,13 +97,13 @@ def _name_nodes(work: _Import, nodes: Iterable[str]) -> None:
 
 
 def _free_name(name: str, taken: set[str]) -> str:
-    """``name``, or its beginning with the lowest number behind it, from 2, that makes it one that is not taken."""
+    """Return ``name``, or a shortened ``name`` with the lowest unused number, from 2."""
     numbered = (f"{name[: MAX_NODE_NAME - len(f'-{number}')].rstrip('-')}-{number}" for number in count(2))
     return next(each for each in chain([name], numbered) if each not in taken)
 
 
 def plain_name(name: str, limit: int) -> str:
-    """The nearest name that a fabric or a node may have, of at most ``limit`` characters."""
+    """Return the nearest valid name for a fabric or node, with at most ``limit`` characters."""
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     return (plain if plain[:1].isalpha() else f"n{plain}")[:limit].rstrip("-")
 
@@ -143,7 +143,7 @@ def _routing(said: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _scalar(text: str) -> bool | int | str:
-    """A label's text as the topology file has it: true, false and whole numbers are no text there."""
+    """Return a label's value for the topology file: true, false and whole numbers are not strings there."""
     if re.fullmatch("[0-9]{1,9}", text, re.ASCII):
         return int(text)
     return {"true": True, "false": False}.get(text, text)
@@ -160,7 +160,7 @@ def _node(work: _Import, node: str) -> dict[str, Any]:
 
 
 def _usual(links: list[ReadLink]) -> dict[str, Any]:
-    """What most links state, where every link states something: the others keep rocelab's own defaults."""
+    """Return the most common rate and MTU, each only if all links state one; other links keep rocelab's default."""
     rates = Counter(link.labels.get(labels.RATE) for link in links)
     sizes = Counter(link.mtu if _can_be(link.mtu) else None for link in links)
     found: dict[str, Counter[Any]] = {"rate": rates, "mtu": sizes}
@@ -195,7 +195,7 @@ def _links(work: _Import, links: list[ReadLink], usual: dict[str, Any]) -> Itera
 
 
 def _end(work: _Import, node: str, interface: str, taken: set[str]) -> str:
-    """``leaf1:swp3`` for the interface whose number is 3; no number where it has none, or a taken one."""
+    """Return ``leaf1:swp3`` for an interface with number 3; without a number, or if it is taken, only the node."""
     number = re.search(r"[1-9][0-9]{0,3}$", interface)
     prefix = "swp" if work.roles[node].is_switch else "eth"
     end = f"{work.names[node]}:{prefix}{number[0]}" if number else work.names[node]
@@ -206,7 +206,7 @@ def _end(work: _Import, node: str, interface: str, taken: set[str]) -> str:
 
 
 def _own_lines(work: _Import) -> Iterator[tuple[str, str]]:
-    """What an export has put behind rocelab's own lines of an frr.conf."""
+    """Yield the user's own lines in an exported frr.conf, by node."""
     for node, name in work.names.items():
         read = work.lab.nodes[node]
         if labels.ROLE not in read.labels or not read.frr_file:
@@ -219,7 +219,7 @@ def _own_lines(work: _Import) -> Iterator[tuple[str, str]]:
 
 
 def _not_taken(work: _Import) -> Iterator[str]:
-    """What is said of nodes, and here by nothing."""
+    """Yield the keys of nodes that the import ignores."""
     where: dict[str, list[str]] = {}
     for name, node in work.lab.nodes.items():
         exported = labels.ROLE in node.labels

@@ -1,4 +1,4 @@
-"""Errors about an imported lab, at the places of its own file: nobody has seen the topology that was made of it."""
+"""Report errors of an imported lab at places of its own file: the user never sees the generated topology."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LABELS_OF: Final = {"routing": labels.ROUTING, "addressing": labels.ADDRESSING,
 
 
 def nothing_left(lab: ReadLab, roles: Mapping[str, Role], strangers: Sequence[ReadLink]) -> InvalidInput:
-    """The error of a lab without a link that can be in a fabric; ``strangers`` join no neighbouring tiers."""
+    """Return the error for a lab without usable links; ``strangers`` join tiers that are not neighbours."""
     if strangers:
         remedy = f"hosts link to leaves, leaves to spines, spines to super-spines: {LABELS}"
         problems = [lab.problem(("topology", "links"), "no link joins two neighbouring tiers", remedy)]
@@ -59,9 +59,9 @@ def at_the_lab(
     links: Sequence[ReadLink],
     roles: Mapping[str, Role],
 ) -> InvalidInput:
-    """The error that has ``problems`` of the topology where the lab's file causes them.
+    """Return the error with ``problems`` of the topology, at the places of the lab's file that cause them.
 
-    ``names`` are what nodes of the lab are called in the topology, ``links`` are its links in order.
+    ``names`` are the topology's names of the lab's nodes, and ``links`` the lab's links in the topology's order.
     """
     nodes = {name: node for node, name in names.items()}
     found = []
@@ -78,7 +78,7 @@ def at_the_lab(
 
 
 def _place(match: re.Match[str], nodes: Mapping[str, str], links: Sequence[ReadLink]) -> Path:
-    """The place of the lab's file from which the matched place of the topology was made."""
+    """Return the place in the lab's file that produced the matched place of the topology."""
     if node := nodes.get(match["node"] or match["switch"] or ""):
         return ("topology", "nodes", node)
     if match["link"]:

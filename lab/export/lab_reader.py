@@ -1,6 +1,7 @@
-"""What a ``clab.yml`` says, as containerlab reads it: a node's settings from defaults, kind, group and itself.
+"""Read a ``clab.yml`` as containerlab does: a node's settings come from defaults, kind, group and the node itself.
 
-Only nodes of kind ``linux`` and links of two of their interfaces are kept; ``left_out`` says what is not, and why.
+Only nodes of kind ``linux`` and links between two of their interfaces are kept; ``left_out`` lists the rest with
+reasons.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ _VETH: Final = {"", "brief", "veth", "veth-stitch"}
 
 @dataclass(frozen=True, slots=True)
 class ReadNode:
-    """A container: all that is said of it, by the keys of the format."""
+    """A container with its merged settings, by the keys of the format."""
 
     name: str
     said: Mapping[str, Any]
 
     @property
     def labels(self) -> dict[str, str]:
-        """Its labels, those of its group and kind among them."""
+        """The labels of the node, including those of its group and kind."""
         return _labels(self.said)
 
     @property
     def frr_file(self) -> str:
-        """Where in the lab's folder its frr.conf is; empty when it is not told."""
+        """The path of the node's frr.conf in the lab's folder; "" if there is none."""
         binds = self.said.get("binds")
         for bind in binds if isinstance(binds, list) else []:
             kept, _, inside = str(bind).partition(":")
@@ -48,15 +49,15 @@ class ReadNode:
 
     @property
     def is_router(self) -> bool:
-        """Whether it runs FRR, by its files or its image."""
+        """Whether the node runs FRR, by its files or its image."""
         return bool(self.frr_file) or "frr" in str(self.said.get("image", "")).lower().rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLink:
-    """A cable: both ends as (node, interface), bytes of MTU (0: none is stated), labels.
+    """A cable: both ends as (node, interface), MTU in bytes (0: not stated), and labels.
 
-    ``number`` is its place in the file's list of links.
+    ``number`` is its index in the file's list of links.
     """
 
     ends: tuple[tuple[str, str], tuple[str, str]]
@@ -82,7 +83,7 @@ class LeftOut:
 
 @dataclass(slots=True)
 class ReadLab:
-    """A lab, as far as it can be a fabric."""
+    """The parts of a lab that can be a fabric."""
 
     name: str
     file: pathlib.Path
@@ -94,15 +95,15 @@ class ReadLab:
 
     @property
     def folder(self) -> pathlib.Path:
-        """Where the files are that its nodes bind."""
+        """The folder of the lab's file; binds are relative to it."""
         return self.file.absolute().parent
 
     def problem(self, path: Path, message: str, remedy: str) -> Problem:
-        """A problem at ``path`` of the lab's file, with the line of the nearest value that the file has there."""
+        """Return a problem at ``path`` of the lab's file, with the line of the nearest value in the file."""
         return Problem(format_path(path), message, remedy, self.document.line(path))
 
     def label_path(self, node: str, label: str) -> Path:
-        """Where the file sets ``label`` of ``node``: at the node itself, its group, its kind, or the defaults."""
+        """Return the place that sets ``label`` of ``node``: the node itself, its group, its kind, or the defaults."""
         said = self.nodes[node].said
         places: tuple[Path, ...] = (
             ("topology", "nodes", node),
@@ -115,7 +116,7 @@ class ReadLab:
 
 
 def read_lab(file: pathlib.Path) -> ReadLab:
-    """Read the lab in ``file``; UsageError when it cannot be read, InvalidInput when it is no lab."""
+    """Read the lab in ``file``; raise UsageError if it cannot be read, and InvalidInput if it is no lab."""
     document = read_yaml(read_text(file), str(file))
     if document.problems:
         raise InvalidInput(str(file), document.problems)
@@ -143,14 +144,14 @@ def _labels(of: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _label_text(value: Any) -> str:
-    """A label as containerlab passes it on: ``true`` without quotes is text, too."""
+    """Return a label's text as containerlab passes it on; an unquoted ``true`` is text, too."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else str(value)
 
 
 def _settings(topology: Mapping[str, Any], defaults: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The most specific wins, and mappings are joined, as containerlab does it."""
+    """Return merged settings: the most specific layer wins, and labels, sysctls and env are merged by key."""
     group = _mapping(_mapping(topology.get("groups")).get(str(own.get("group", defaults.get("group", "")))))
     kind = str(own.get("kind", group.get("kind", defaults.get("kind", ""))))
     layers = (defaults, _mapping(_mapping(topology.get("kinds")).get(kind)), group, own)

@@ -1,4 +1,4 @@
-"""What a lab's labels say of the fabric that it was exported from: all that its files do not show."""
+"""Labels of an exported lab, with the properties of the fabric that its files do not contain."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS: Final = ("hash_policy", "hash_seed", "host_family", "underlay")
 
 
 def of_fabric(topology: Topology) -> dict[str, str]:
-    """Its description, and where routing and pools are not the usual."""
+    """Return the labels of a fabric: its description, and routing and pools that differ from the defaults."""
     found = {DESCRIPTION: topology.description} if topology.description else {}
     routing, usual = topology.routing, Routing()
     for key in SETTINGS:
@@ -43,7 +43,7 @@ def of_fabric(topology: Topology) -> dict[str, str]:
 
 
 def of_node(node: Node) -> dict[str, str]:
-    """Its tier, its pod, and whether its NICs are RDMA devices."""
+    """Return the labels of a node: tier, pod, and whether a host's NICs have RDMA devices."""
     found = {ROLE: node.role.value}
     if node.pod:
         found[POD] = str(node.pod)
@@ -53,7 +53,7 @@ def of_node(node: Node) -> dict[str, str]:
 
 
 def of_link(link: Link) -> dict[str, str]:
-    """Its rate and its delay."""
+    """Return the labels of a link: rate and delay."""
     found = {RATE: exact_rate(link.rate)}
     if link.delay:
         found[DELAY] = exact_time(link.delay)

@@ -1,6 +1,7 @@
-"""What a container of a fabric finds in itself: FRR's files of a switch, and a script that does what netlink does.
+"""Files for the container of a node: FRR's files of a switch, and a script for addresses, routes and shapers.
 
-All of it is the namespaces' own: ``routing.render``, the addressing plan, the routes and shapers of ``model``.
+They are computed like those of namespaces: ``frr_config.render``, the addressing plan, routes and shapers of
+``model``.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ HOSTS: Final = "/etc/rocelab/hosts"
 START: Final = f"sh {SCRIPT}"
 NAMES: Final = f"sh -c 'cat {HOSTS} > /etc/hosts'"
 SOCKETS: Final = "/run/frr"
-"""Where FRR's daemons have theirs, and the numbers of their processes."""
+"""The folder with the sockets and pid files of FRR's daemons."""
 OWN_LINES: Final = "! what frr: of the topology says"
-"""Above the user's own lines in an frr.conf."""
+"""The comment above the user's own lines in an frr.conf."""
 
 _OPTIONAL: Final = ("bgpd", "bfdd", "staticd")
 _MANAGEMENT: Final = "eth0"
@@ -39,16 +40,16 @@ _MANAGEMENT: Final = "eth0"
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """What differs between the containers of containerlab's own links and those of links that others make."""
+    """Differences between containers: those with containerlab's own links, and those with links made by others."""
 
     management: bool = False
-    """Whether a node has an interface to be managed by, with a default route that is not the fabric's."""
+    """Whether nodes have a management interface, with a default route that is not the fabric's."""
     macs: bool = False
-    """Whether the script sets addresses of Ethernet; containerlab gives its own links theirs."""
+    """Whether the script sets MAC addresses; containerlab sets those of its own links."""
 
 
 def files_of(topology: Topology, plan: Mapping[str, NodePlan], node: str, sort: Sort) -> dict[str, str]:
-    """Texts by the paths that they have in the container of ``node``; all but the names of nodes."""
+    """Return the files of a node by their paths in its container, without the hosts file."""
     found = {SCRIPT: start_script(topology, plan[node], sort)}
     if plan[node].node.role.is_switch:
         found |= _frr(topology, plan, node)
@@ -56,7 +57,7 @@ def files_of(topology: Topology, plan: Mapping[str, NodePlan], node: str, sort: 
 
 
 def names_file(plan: Mapping[str, NodePlan]) -> str:
-    """The names of all nodes, for ``/etc/hosts`` of each."""
+    """Return the names of all nodes, for ``/etc/hosts`` of each."""
     return hosts_file(plan)
 
 
@@ -81,7 +82,7 @@ def _frr(topology: Topology, plan: Mapping[str, NodePlan], node: str) -> dict[st
 
 
 def start_script(topology: Topology, plan: NodePlan, sort: Sort) -> str:
-    """Addresses, routes, rates and delays of a node, for sh(1); run again it changes nothing."""
+    """Return an sh(1) script that sets addresses, routes, rates and delays of a node; it is idempotent."""
     return "\n".join(["#!/bin/sh", "set -eu", *_lines(topology, plan, sort)]) + "\n"
 
 

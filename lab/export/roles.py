@@ -1,4 +1,4 @@
-"""Which tier a node of a lab is of: what its label says, or its name, or how far it is from hosts; and its pod."""
+"""The tier of each node of a lab, by its label, its name, or its distance from hosts; and its pod."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _BY_DISTANCE: Final = (Role.HOST, Role.LEAF, Role.SPINE, Role.SUPERSPINE)
 _IN_PODS: Final = {Role.SPINE, Role.LEAF}
 ROLES: Final = ", ".join(Role)
 LABELS: Final = f"label nodes with {labels.ROLE} ({ROLES}) and, below super-spines, {labels.POD} (1 to {MAX_POD})"
-"""What mends a lab whose nodes are taken for something else than they are."""
+"""The remedy for a lab with a wrong guess of roles."""
 
 
 def roles_of(lab: ReadLab) -> dict[str, Role]:
-    """The role of each node, in the order of the lab; InvalidInput names every label that is no role."""
+    """Return the role of each node, in the order of the lab; raise InvalidInput with every invalid role label."""
     known = {role.value: role for role in Role}
     if problems := list(_wrong_roles(lab, known)):
         raise InvalidInput(str(lab.file), problems)
@@ -56,7 +56,7 @@ def _wrong_roles(lab: ReadLab, known: Mapping[str, Role]) -> Iterator[Problem]:
 
 
 def why(lab: ReadLab, node: str, role: Role) -> str:
-    """What made ``roles_of`` take ``node`` for ``role``."""
+    """Return the reason why ``roles_of`` assigned ``role`` to ``node``."""
     read = lab.nodes[node]
     if labels.ROLE in read.labels:
         return f"its label {labels.ROLE} says so"
@@ -68,7 +68,7 @@ def why(lab: ReadLab, node: str, role: Role) -> str:
 
 
 def _distances(lab: ReadLab) -> Mapping[str, int]:
-    """Links between a node and the nearest host; what reaches none is not in it."""
+    """Return the number of links between a node and the nearest host; unconnected nodes are missing."""
     beside = _neighbours(lab.nodes, lab.links)
     far = {name: 0 for name, node in lab.nodes.items() if not node.is_router}
     front = list(far)
@@ -93,10 +93,10 @@ def _first_seen(names: set[str], far: dict[str, int], distance: int) -> list[str
 
 
 def pods_of(lab: ReadLab, roles: Mapping[str, Role], links: Sequence[ReadLink]) -> dict[str, int]:
-    """The pod of each node that is in one: by its label, or, below super-spines, by the ``links`` between the others.
+    """Return the pod of each node that has one: by its label or, below super-spines, by ``links`` to other nodes.
 
-    Where several parts of a fabric are joined by super-spines alone, each part is a pod. One without a label takes
-    the lowest number that no label has, in the order of the lab. InvalidInput names every label that is no pod.
+    Parts of a fabric that are joined only by super-spines are separate pods. A part without a label gets the lowest
+    unused number, in the order of the lab. InvalidInput is raised with every invalid pod label.
     """
     pods = _labelled_pods(lab)
     parts = list(_without_superspines(lab, roles, links))
@@ -127,7 +127,7 @@ def _labelled_pods(lab: ReadLab) -> dict[str, int]:
 
 
 def _without_superspines(lab: ReadLab, roles: Mapping[str, Role], links: Sequence[ReadLink]) -> Iterator[list[str]]:
-    """The leaves and spines of each part of the fabric that links between them join, in the order of the lab."""
+    """Yield the leaves and spines of each part of the fabric that is connected without super-spines."""
     linked = {node for link in links for node, _ in link.ends}
     inside = {name for name in lab.nodes if name in linked and roles[name] in _IN_PODS}
     beside = _neighbours(inside, (link for link in links if all(node in inside for node, _ in link.ends)))

@@ -1,4 +1,4 @@
-"""Data as YAML that people read: in the order it was made, texts of several lines as such, a head of comments."""
+"""Readable YAML: keys in their order, multi-line texts as blocks, and a comment at the top."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Without references: what is said twice is written twice."""
+    """A dumper without aliases: repeated data is written repeatedly."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
         return True
@@ -26,11 +26,11 @@ _Dumper.add_representer(str, _text)
 
 
 def as_yaml(data: Any, head: Iterable[str] = ()) -> str:
-    """``data`` as a YAML document, below a comment of the paragraphs of ``head``."""
+    """Return ``data`` as a YAML document, below a comment with the paragraphs of ``head``."""
     comment = "".join(f"{line}\n" for paragraph in head for line in _wrapped(paragraph))
     return comment + yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
 
 
 def _wrapped(paragraph: str) -> list[str]:
-    one_line = " ".join(paragraph.split())  # names may have characters that end a line in YAML
+    one_line = " ".join(paragraph.split())  # names may contain characters that end a line in YAML
     return textwrap.wrap(one_line, 110, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False)
