@@ -1,1 +1,1 @@
-"""What a port does with packets: classes, buffers, pause, marking, scheduling; as asked for, and resolved."""
+"""QoS of ports: classes, buffers, PFC, ECN marking and scheduling; as profiles, and resolved to numbers."""

@@ -1,4 +1,4 @@
-"""What of a fabric's QoS is legal but unwise: one line for all the ports where it is the same."""
+"""Warnings about QoS that is valid but unwise, with ports of the same warning in one line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN = 3
 
 
 class QosAdvice(NamedTuple):
-    """Ports (``leaf1:swp3``), the field of their profiles (``ecn.3.kmax``), what is unwise in it, and the remedy."""
+    """Ports (``leaf1:swp3``), the field of their profiles (``ecn.3.kmax``), the warning, and the remedy."""
 
     ports: tuple[str, ...]
     field: str
@@ -31,17 +31,17 @@ class QosAdvice(NamedTuple):
 
 
 def advise(topology: Topology, reaction: float = HOST_REACTION) -> tuple[QosAdvice, ...]:
-    """Everything unwise in ``topology``; empty for a fabric without QoS, and for every preset."""
+    """Return all warnings about ``topology``; none for a fabric without QoS, and for any preset."""
     return advise_nodes(topology, resolve(topology, reaction))
 
 
 def advise_nodes(topology: Topology, nodes: Mapping[str, NodeQos]) -> tuple[QosAdvice, ...]:
-    """Everything unwise in a fabric whose nodes have been changed to ``nodes``."""
+    """Return all warnings about a fabric whose nodes have the QoS ``nodes``."""
     return fold(_advice(topology, nodes))
 
 
 def fold(found: Iterable[QosAdvice]) -> tuple[QosAdvice, ...]:
-    """Each advice once, with the ports of all that say the same."""
+    """Merge equal warnings, and join their ports."""
     ports: dict[tuple[str, str, str], list[str]] = {}
     for places, *what in found:
         ports.setdefault((what[0], what[1], what[2]), []).extend(places)
@@ -49,7 +49,7 @@ def fold(found: Iterable[QosAdvice]) -> tuple[QosAdvice, ...]:
 
 
 def node_advice(name: str, node: NodeQos) -> Iterator[QosAdvice]:
-    """What is unwise on one node, port by port."""
+    """Yield the warnings about one node, port by port."""
     for interface, fault in check.advice(node):
         yield QosAdvice((f"{name}:{interface}",), ".".join(map(str, fault.fields[0])), fault.message, fault.remedy)
 

@@ -1,4 +1,4 @@
-"""Links that are faster than an emulated fabric can fill: their queues stay empty, nothing is marked or paused."""
+"""Warn about links faster than an emulated fabric can fill: their queues stay empty, without marks or pauses."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ if TYPE_CHECKING:
     from lab.model.topology import Topology
 
 LARGE_PACKETS: Final = 640 * 10**6
-"""Bit/s of RDMA that the VM carries in all in virtual time where a packet holds 4096 bytes of payload.
+"""Total RDMA rate of the VM in virtual time, in bit/s, with 4096 bytes of payload in a packet.
 
-Three hosts that wrote to a fourth across one leaf; MTU 9000. A packet costs its instructions, whatever its size.
+Measured with three hosts writing to a fourth across one leaf, MTU 9000. The cost of a packet is independent of its
+size.
 """
 SMALL_PACKETS: Final = 200 * 10**6
-"""The same with an MTU of 1500, where a packet holds 1024 bytes of payload."""
+"""The same for an MTU of 1500, with 1024 bytes of payload in a packet."""
 
 
 def capacity(mtu: int) -> int:
-    """Bit/s of RDMA that the VM carries in all over links of ``mtu`` bytes."""
+    """Return the total RDMA rate of the VM, in bit/s, over links with an MTU of ``mtu`` bytes."""
     return LARGE_PACKETS if mtu >= ROCE_PACKET else SMALL_PACKETS
 
 
 def rate_advice(topology: Topology) -> tuple[QosAdvice, ...]:
-    """Links of a fabric with QoS that nothing here can fill; those of one rate and MTU together."""
+    """Return warnings about links with QoS that are too fast to fill; links with one rate and MTU share a warning."""
     return fold(_too_fast(topology)) if topology.qos is not None else ()
 
 

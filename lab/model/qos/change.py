@@ -1,4 +1,4 @@
-"""Changes to a node's QoS, written as ``ecn.3.kmin=20KB``: paths and values are those of a profile in a file."""
+"""Change a node's QoS by assignments like ``ecn.3.kmin=20KB``, with the paths and values of profiles in a file."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from lab.model.values.yamltext import Value
 
 SOURCE = "qos"
-"""What errors call the assignments."""
+"""The source of assignments in errors."""
 
 
 def change(node: NodeQos, role: Role, interfaces: Iterable[str], assignments: Iterable[str]) -> NodeQos:
-    """``node``, which has ``role``, with all ``assignments`` made on all ``interfaces``, or none of them.
+    """Return ``node``, which has ``role``, with all ``assignments`` on all ``interfaces``.
 
-    UsageError for an interface that it has not got, InvalidInput for paths and values that are wrong and for numbers
-    that do not come out. ``buffer.pool`` is the whole node's.
+    UsageError is raised for an unknown interface. InvalidInput is raised for invalid paths and values, and for sizes
+    that do not fit together. ``buffer.pool`` applies to the whole node.
     """
     return apply_profile(node, role, interfaces, parse_assignments(assignments))
 
 
 def apply_profile(node: NodeQos, role: Role, interfaces: Iterable[str], said: QosProfile) -> NodeQos:
-    """``node`` with all that a profile says on all ``interfaces``; errors as of ``change``."""
+    """Return ``node`` with a profile applied to all ``interfaces``; errors as in ``change``."""
     if said.nic.drain is not None and role.is_switch:
         raise InvalidInput(SOURCE, [Problem("nic.drain", f"is for hosts, not for a {role}", "name a host's NIC")])
     ports = dict(node.ports)
@@ -51,9 +51,9 @@ def apply_profile(node: NodeQos, role: Role, interfaces: Iterable[str], said: Qo
 
 
 def apply_preset(node: NodeQos, role: Role, interfaces: Iterable[str], preset: Preset) -> NodeQos:
-    """``node`` with ``interfaces`` as the preset has them at their link's rate; errors as of ``change``.
+    """Return ``node`` with a preset applied to ``interfaces`` at their link's rate; errors as in ``change``.
 
-    What they share stays, until all ports of the node have the preset: then it is what the preset shares.
+    The shared pool keeps its size, until the preset is applied to all ports of the node at once.
     """
     chosen = list(_known(node, interfaces))
     ports = dict(node.ports)
@@ -82,7 +82,7 @@ def _checked(changed: NodeQos) -> NodeQos:
 
 
 def parse_assignments(assignments: Iterable[str]) -> QosProfile:
-    """The profile that says what ``assignments`` say; InvalidInput has every problem, its path and the choices."""
+    """Return the profile of ``assignments``; raise InvalidInput with every problem, its path and the choices."""
     tree: dict[str, Any] = {}
     problems: list[Problem] = []
     for text in assignments:
@@ -118,7 +118,7 @@ def _assign(tree: dict[str, Any], text: str) -> None:
 
 
 def _check_path(path: list[str]) -> None:
-    """Every part is a field of what is before it, and the last one is a value."""
+    """Raise InvalidInput unless ``path`` leads through existing fields to a value."""
     for length, part in enumerate(path):
         choices = _choices(path[:length])
         if not choices:
@@ -131,7 +131,7 @@ def _check_path(path: list[str]) -> None:
 
 
 def _choices(path: list[str]) -> list[str]:
-    """The fields, or numbers, of what is at ``path``; none when it is a value."""
+    """Return the fields or numbers below ``path``; none if it is a value."""
     schema = schema_at(_schema(), path)
     numbered = schema.get("patternProperties", {})
     numbers = [str(number) for number in range(DSCPS) for pattern in numbered if re.search(pattern, str(number))]
@@ -143,7 +143,7 @@ def _among(choices: list[str]) -> str:
 
 
 def _value(path: list[str], text: str) -> Value:
-    """As YAML has it; the lossless priorities may be written 3,4 too."""
+    """Parse a value as YAML; the lossless priorities may also be written like 3,4."""
     if path == ["pfc", "priorities"] and not text.strip().startswith("["):
         text = f"[{text}]"
     refused = _refused(path, f"{show(text)} is no value", "write it like 20KB, 3ms, 50, true or strict")

@@ -1,4 +1,4 @@
-"""Whether a node's QoS can hold: sums that do not come out are faults, what is legal but unwise is advice."""
+"""Check a node's QoS: sizes that do not fit together are faults; valid but unwise settings are warnings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QosFault:
-    """What is wrong, and the fields of a profile (``("ecn", "3", "kmin")``) any of which can be to blame."""
+    """An error, and the fields of a profile (``("ecn", "3", "kmin")``) that may cause it."""
 
     fields: tuple[Path, ...]
     message: str
@@ -28,7 +28,7 @@ class QosFault:
 
 
 def port_faults(port: PortQos) -> Iterator[QosFault]:
-    """What cannot hold on a port, whatever its node has."""
+    """Yield the faults of a port, independent of its node."""
     for lossless, lossy in _mixed(port, port.priority_to_group):
         group = port.priority_to_group[lossless]
         message = f"priority {lossless} is lossless, priority {lossy} is not, and both are in group {group}"
@@ -47,7 +47,7 @@ def port_faults(port: PortQos) -> Iterator[QosFault]:
 
 
 def _sizes_fit(port: PortQos) -> Iterator[QosFault]:
-    """Every size in a port's record has 32 bits; a time of up to 10 s at the link's rate may need more."""
+    """Yield sizes beyond 32 bits: a time of up to 10 s may need more at the link's rate."""
     link = f"at {format_rate(port.rate)}" + (f" with a delay of {format_time(port.delay)}" if port.delay else "")
     remedy = f"choose a smaller one, up to {format_size(MAX_SIZE)}, or lower the link's rate or delay"
     for field, size in _sizes(port):
@@ -58,7 +58,7 @@ def _sizes_fit(port: PortQos) -> Iterator[QosFault]:
 
 
 def _sizes(port: PortQos) -> Iterator[tuple[Path, int]]:
-    """Every size of a port and the field of a profile that sets it."""
+    """Yield every size of a port with the field of a profile that sets it."""
     for number, queue in enumerate(port.queues):
         yield ("buffer", "queues", str(number)), queue.limit
         for name in ("kmin", "kmax"):
@@ -69,7 +69,7 @@ def _sizes(port: PortQos) -> Iterator[tuple[Path, int]]:
 
 
 def node_faults(node: NodeQos) -> Iterator[QosFault]:
-    """What cannot hold on a node: its ports' faults, and sums beyond its pool."""
+    """Yield the faults of a node: those of its ports, and sums beyond its pool."""
     for port in node.ports.values():
         yield from port_faults(port)
     pool = format_size(node.pool)
@@ -90,7 +90,7 @@ def node_faults(node: NodeQos) -> Iterator[QosFault]:
 
 
 def advice(node: NodeQos) -> Iterator[tuple[str, QosFault]]:
-    """What works on a node and hardly does what was meant, each with its interface."""
+    """Yield interface and warning for settings that work, but hardly as intended."""
     thresholds = _thresholds(node)
     for interface, port in node.ports.items():
         for fault in chain(
@@ -100,7 +100,7 @@ def advice(node: NodeQos) -> Iterator[tuple[str, QosFault]]:
 
 
 def _thresholds(node: NodeQos) -> dict[int, list[tuple[int, str, int]]]:
-    """For each priority the two lowest thresholds at which ports pause it, with the port and its group."""
+    """Return the two lowest pause thresholds of each priority, with port and group."""
     found: dict[int, list[tuple[int, str, int]]] = {priority: [] for priority in range(CLASSES)}
     for interface, port in node.ports.items():
         for priority in members(port.pfc.tx_priorities):
@@ -112,7 +112,7 @@ def _thresholds(node: NodeQos) -> dict[int, list[tuple[int, str, int]]]:
 def _marks_before_pausing(
     interface: str, port: PortQos, thresholds: dict[int, list[tuple[int, str, int]]]
 ) -> Iterator[QosFault]:
-    """Kmax < XOFF. Marks are made where packets leave, pauses where they came in: at the node's other ports."""
+    """Check Kmax < XOFF. A packet is marked at its egress port, and paused for at its ingress port, another one."""
     for priority in members(port.pfc.priorities):
         queue = port.priority_to_queue[priority]
         ecn = port.queues[queue].ecn
@@ -147,7 +147,7 @@ def _headroom_suffices(port: PortQos) -> Iterator[QosFault]:
 
 
 def _mixed(port: PortQos, table: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-    """The first lossless and lossy priority that ``table`` maps to the same number, if any do."""
+    """Yield the first lossless and lossy priority that ``table`` maps to the same number, if any."""
     lossless = members(port.pfc.priorities)
     lossy = [priority for priority in range(CLASSES) if priority not in lossless]
     yield from islice(((one, other) for one in lossless for other in lossy if table[one] == table[other]), 1)

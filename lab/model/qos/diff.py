@@ -1,4 +1,4 @@
-"""Plain data as a tree of values: what differs between two of the same shape, and one value put in its place."""
+"""Trees of plain data: the differences between two of the same shape, and the replacement of one value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 def differences(before: Any, after: Any, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
-    """The path of every value that is not the same in both, and what it is in each."""
+    """Yield the path of every value that differs, with both values."""
     if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
         for key in before:
             yield from differences(before[key], after[key], (*path, key))
@@ -23,7 +23,7 @@ def differences(before: Any, after: Any, path: Path = ()) -> Iterator[tuple[Path
 
 
 def put(tree: Any, path: Sequence[str | int], value: Any) -> None:
-    """Have ``value`` be at ``path``; KeyError or IndexError when the tree has no such place."""
+    """Set the value at ``path``; raise KeyError or IndexError if an inner part of the path does not exist."""
     *way, last = path
     for part in way:
         if isinstance(tree[part], tuple):

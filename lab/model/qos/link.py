@@ -1,7 +1,7 @@
-"""Live changes of a link itself: ``rate=50Mbit`` and ``delay=1ms``, which hold for both of its ends.
+"""Live changes of a link, like ``rate=50Mbit`` and ``delay=1ms``, at both of its ends.
 
-Sizes that were given as times stay the bytes that they were: a link that negotiates another speed does not change a
-switch's thresholds. What no longer suffices is a warning (``advice``).
+Sizes that were configured as times keep their bytes, as a real switch's thresholds do at a new link speed. Sizes that
+become too small cause a warning (``advice``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SOURCE = "qos"
 
 @dataclass(frozen=True, slots=True)
 class LinkChange:
-    """Bit/s each way, and seconds one way; None leaves it."""
+    """New rate in bit/s each way, and new delay in seconds one way; None keeps the old value."""
 
     rate: int | None = None
     delay: float | None = None
@@ -32,15 +32,15 @@ class LinkChange:
         return self.rate is not None or self.delay is not None
 
     def applied(self, port: PortQos) -> PortQos:
-        """One end of the link after the change."""
+        """Return one end of the link after the change."""
         rate = port.rate if self.rate is None else self.rate
         return replace(port, rate=rate, delay=port.delay if self.delay is None else self.delay)
 
 
 def take_link_change(assignments: Iterable[str]) -> tuple[LinkChange, list[str]]:
-    """What ``assignments`` say of the link, and those of them that are about something else.
+    """Split ``assignments`` into the change of the link, and the remaining ones.
 
-    InvalidInput for a rate or delay that cannot be read, or that no topology could have.
+    InvalidInput is raised for a rate or delay that is invalid or out of a topology's range.
     """
     found: dict[str, str] = {}
     others = []

@@ -1,4 +1,4 @@
-"""A plan as the key ``qos`` of a topology file, for emulated links that are slower than the real ones."""
+"""A QoS plan as the key ``qos`` of a topology file, for emulated links that are slower than the real ones."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ PROFILE: Final = "planned"
 
 
 def plan_yaml(plan: Plan, link_rate: int) -> str:
-    """YAML text of ``qos`` for links of ``link_rate`` bit/s and the plan's MTU: its thresholds, scaled.
+    """Return ``qos`` as YAML text, with the plan's thresholds scaled to links of ``link_rate`` bit/s and its MTU.
 
-    Thresholds keep the time that they mean, and their ratios; Kmin holds at least three frames. Headroom is left to
-    rocelab, whose ports do not respond as hardware does. UsageError for thresholds that no emulated buffer holds.
+    Thresholds keep their durations and ratios; Kmin is at least three frames. Headroom is computed by rocelab, whose
+    ports respond more slowly than hardware. UsageError is raised for thresholds beyond the emulated buffer.
     """
     scale = max(
         Fraction(link_rate, plan.cable.rate),

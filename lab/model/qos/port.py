@@ -1,13 +1,12 @@
-"""A port's QoS with every number filled in: what the emulated port is configured with, and what it has to do.
+"""The resolved QoS of a port: the configuration and the expected behaviour of the emulated port.
 
-Priority, DSCP, queue and priority group are four different things. An arriving packet has a DSCP or a PCP, which the
-``trust`` of the port turns into one of eight priorities (traffic classes; PFC pauses these). The priority selects the
-*priority group* of the ingress port, where its bytes are charged, and the *queue* of the egress port, where it
-waits.
+Priority, DSCP, queue and priority group are different things. ``trust`` selects whether the DSCP or the PCP of an
+arriving packet determines its priority (traffic class), one of eight that PFC can pause. The priority selects the
+*priority group* of the ingress port, which is charged for the bytes, and the *queue* of the egress port.
 
-Sizes are int bytes of the frame from its destination MAC to the end of its payload, as the kernel counts; preamble,
-FCS and gap are added where a size becomes a time. Rates are int bit/s, times float seconds. ``GroupQos.threshold``,
-``GroupQos.release`` and ``EcnQos.probability`` say what the data plane does, and its tests compare with them.
+Sizes are int bytes of the frame from its destination MAC to the end of its payload, as the kernel counts. Preamble,
+FCS and gap are added to convert a size into a time. Rates are int bit/s, times float seconds. ``GroupQos.threshold``,
+``GroupQos.release`` and ``EcnQos.probability`` specify the data plane, whose tests compare with them.
 """
 
 from __future__ import annotations
@@ -24,19 +23,20 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 CLASSES: Final = 8
-"""Priorities, queues of a port, and priority groups of a port: three bits of PCP (IEEE 802.1Q clause 9.6)."""
+"""Number of priorities, and of queues and priority groups of a port: three bits of PCP (IEEE 802.1Q clause 9.6)."""
 DSCPS: Final = 64
-"""Code points (RFC 2474 section 3)."""
+"""Number of code points (RFC 2474 section 3)."""
 MAX_SIZE: Final = 4 * 10**9
-"""Bytes of one buffer or threshold: more than any switch has, and less than the 2**32 of a port's record."""
+"""The largest buffer or threshold in bytes: more than any switch has, and below the 2**32 of a port's record."""
 MAX_QUANTA: Final = 0xFFFF
-"""The longest pause that a frame can ask for: 65535 x 512 bit times (IEEE 802.3 clause 31B.2)."""
+"""The longest pause in quanta: 65535 x 512 bit times (IEEE 802.3 clause 31B.2)."""
 
 
 class Trust(StrEnum):
-    """Which field of a packet says its priority.
+    """The field of a packet that determines its priority.
 
-    Untagged frames have PCP 0, frames that are not IP have DSCP 0; ARP and neighbour discovery are as DSCP 48 (CS6).
+    Untagged frames have PCP 0, and frames other than IP have DSCP 0. ARP and neighbour discovery count as DSCP 48
+    (CS6).
     """
 
     DSCP = "dscp"
@@ -44,7 +44,7 @@ class Trust(StrEnum):
 
 
 class StormAction(StrEnum):
-    """What the watchdog does with the packets of a queue that a pause storm has stopped."""
+    """The watchdog's action on packets of a queue in a pause storm."""
 
     DROP = "drop"
     FORWARD = "forward"
@@ -52,13 +52,13 @@ class StormAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GroupQos:
-    """How much one priority group of one ingress port may hold; all in bytes.
+    """Limits of one priority group of one ingress port, in bytes.
 
-    The first ``reserved`` bytes are its own, the next come out of the node's shared pool. Above the threshold a
-    lossless group pauses its peer, and fills its ``headroom`` with what was under way; a lossy one drops. The
-    threshold is ``xoff`` where that is given, otherwise it moves with what is free in the pool (``alpha``): Choudhury
-    and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998. Exactly one of the two is
-    given. ``headroom`` means something in lossless groups only.
+    The first ``reserved`` bytes are the group's own; more come from the node's shared pool. Above the threshold a
+    lossless group pauses its peer, and stores packets in flight in its ``headroom``; a lossy group drops. The
+    threshold is ``xoff`` or, with ``alpha``, depends on the free part of the pool: Choudhury and Hahne, "Dynamic
+    Queue Length Thresholds for Shared-Memory Packet Switches", 1998. Exactly one of the two is set. Lossy groups
+    ignore ``headroom``.
     """
 
     reserved: int
@@ -68,7 +68,7 @@ class GroupQos:
     headroom: int
 
     def threshold(self, free: int) -> int:
-        """Bytes in the group above which it pauses or drops, when ``free`` bytes of the shared pool are unused."""
+        """Return the bytes above which the group pauses or drops, with ``free`` bytes of the shared pool unused."""
         if free <= 0:
             return self.reserved
         if self.alpha is not None:
@@ -76,17 +76,17 @@ class GroupQos:
         return self.xoff or 0
 
     def release(self, free: int) -> int:
-        """Bytes in the group at which a pause ends by an XON: ``xon``, or half of what the group may take if less.
+        """Return the bytes at which the group sends XON: ``xon``, or half of the bytes that it may hold if less.
 
-        A moving threshold can fall below any fixed XON while other groups fill the pool. A static threshold is
-        replaced by ``reserved`` when the pool is exhausted. Half of the threshold, or of ``reserved`` and all that is
-        free, keeps a distance: a pause does not end while the next packet would begin it again.
+        A dynamic threshold can fall below a fixed XON while other groups fill the pool. A static threshold becomes
+        ``reserved`` when the pool is exhausted. Half of the threshold, or half of ``reserved`` plus the free pool,
+        leaves enough hysteresis: a pause does not end while the next packet would trigger another.
         """
         most = self.threshold(free) if self.alpha is not None else self.reserved + max(free, 0)
         return min(self.xon, most // 2)
 
     def alone(self, shared: int) -> int:
-        """The threshold that a group settles at when it alone fills a shared pool of ``shared`` bytes.
+        """Return the threshold of a group that fills a shared pool of ``shared`` bytes alone.
 
         With alpha it takes x = alpha (shared - x), so x = shared alpha / (1 + alpha).
         """
@@ -108,7 +108,7 @@ class EcnQos:
     pmax: float
 
     def probability(self, depth: int) -> float:
-        """The chance that an ECT packet is marked which meets ``depth`` bytes: 0, a line up to ``pmax``, then 1."""
+        """Return the marking probability of an ECT packet at ``depth`` bytes: 0, linear up to ``pmax``, then 1."""
         if not self.enabled or depth <= self.kmin:
             return 0.0
         if depth > self.kmax:
@@ -118,10 +118,10 @@ class EcnQos:
 
 @dataclass(frozen=True, slots=True)
 class QueueQos:
-    """One egress queue. Strict queues go first, the higher number first; the others share the rest by DWRR.
+    """One egress queue. Strict queues go first, highest number first; the others share the rest by DWRR.
 
-    ``weight`` is None for a strict queue. ``limit`` is in bytes and holds for packets of lossy priorities: lossless
-    ones are limited where they came in.
+    ``weight`` is None for a strict queue. ``limit`` is in bytes, and applies to packets of lossy priorities: lossless
+    ones are limited at ingress.
     """
 
     weight: int | None
@@ -130,13 +130,13 @@ class QueueQos:
 
     @property
     def strict(self) -> bool:
-        """Whether the queue goes before all that have a weight."""
+        """Whether the queue has strict priority over queues with a weight."""
         return self.weight is None
 
 
 @dataclass(frozen=True, slots=True)
 class WatchdogQos:
-    """When a paused queue counts as hit by a storm, and again as healthy (seconds), and what happens meanwhile."""
+    """PFC watchdog: times to detect a storm and to restore a queue, in seconds, and the action meanwhile."""
 
     enabled: bool
     detection: float
@@ -148,8 +148,8 @@ class WatchdogQos:
 class PfcQos:
     """Priority-based flow control (IEEE 802.1Q clause 36) of a port.
 
-    ``priorities`` is the vector of the lossless ones, bit n for priority n. ``tx``: we pause the peer. ``rx``: we
-    obey it. ``quanta`` is what a pause asks for, in 512 bit times of the link.
+    ``priorities`` is a bitmap of the lossless priorities. ``tx``: the port pauses its peer. ``rx``: the port obeys
+    its peer. ``quanta`` is the duration of a pause, in 512 bit times of the link.
     """
 
     priorities: int
@@ -160,23 +160,23 @@ class PfcQos:
 
     @property
     def tx_priorities(self) -> int:
-        """The vector of the priorities that we pause the peer on."""
+        """The bitmap of priorities for which the port pauses its peer."""
         return self.priorities if self.tx else 0
 
     @property
     def rx_priorities(self) -> int:
-        """The vector of the priorities on which we obey the peer's pauses."""
+        """The bitmap of priorities for which the port obeys pauses."""
         return self.priorities if self.rx else 0
 
 
 @dataclass(frozen=True, slots=True)
 class PortQos:
-    """Everything about one port of a node: a switch's, or a host's NIC.
+    """The QoS of one port: a switch port, or a host's NIC.
 
     The link has ``rate`` bit/s, ``mtu`` bytes of IP packet and ``delay`` seconds one way. The maps have an entry for
-    each DSCP, PCP and priority; ``groups`` and ``queues`` have eight each. ``drain`` is the rate at which a host
-    takes packets out of its NIC, None for as fast as they come: a slow receiver fills its buffer and pauses its leaf.
-    ``reaction`` is how many seconds its peer may take to pause, which is for the machine to say that emulates both.
+    each DSCP, PCP and priority; ``groups`` and ``queues`` have eight entries each. ``drain`` is the rate at which a
+    host takes packets from its NIC; None: unlimited. A slow receiver fills its buffer and pauses its leaf.
+    ``reaction`` is the time in seconds that the peer takes to pause; it depends on the machine that emulates both.
     """
 
     rate: int
@@ -195,36 +195,36 @@ class PortQos:
 
     @property
     def lossless_groups(self) -> int:
-        """The vector of the groups that hold a lossless priority; every other group is lossy."""
+        """The bitmap of groups with a lossless priority; all other groups are lossy."""
         return vector(self.priority_to_group[priority] for priority in members(self.pfc.priorities))
 
     @property
     def lossless_queues(self) -> int:
-        """The vector of the queues that carry a lossless priority."""
+        """The bitmap of queues with a lossless priority."""
         return vector(self.priority_to_queue[priority] for priority in members(self.pfc.priorities))
 
     @property
     def committed(self) -> int:
-        """Bytes of the node's pool that are this port's alone: what groups reserve, and headroom of lossless ones."""
+        """Bytes of the node's pool reserved for this port: those of its groups, and headroom of lossless ones."""
         reserved = sum(self.groups[group].reserved for group in set(self.priority_to_group))
         return reserved + sum(self.groups[group].headroom for group in members(self.lossless_groups))
 
 
 @dataclass(frozen=True)
 class NodeQos:
-    """A node's ports by their interfaces, and ``pool``: the bytes of buffer that they have together."""
+    """The ports of a node by interface, and ``pool``: their buffer in bytes."""
 
     pool: int
     ports: Mapping[str, PortQos]
 
     @cached_property
     def shared(self) -> int:
-        """Bytes that the groups compete for: the pool without what is committed to single ports."""
+        """Bytes that groups compete for: the pool without the bytes committed to ports."""
         return self.pool - sum(port.committed for port in self.ports.values())
 
 
 def vector(numbers: Iterable[int]) -> int:
-    """Bit n for each n, as in the class-enable vector of a PFC frame (IEEE 802.1Q clause 36)."""
+    """Return a bitmap, as in the class-enable vector of a PFC frame (IEEE 802.1Q clause 36)."""
     found = 0
     for number in numbers:
         found |= 1 << number
@@ -232,5 +232,5 @@ def vector(numbers: Iterable[int]) -> int:
 
 
 def members(bits: int) -> tuple[int, ...]:
-    """The numbers of the bits that are set, ascending."""
+    """Return the numbers of the set bits, ascending."""
     return tuple(number for number in range(CLASSES) if bits >> number & 1)

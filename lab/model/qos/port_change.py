@@ -1,4 +1,4 @@
-"""What a user asks of a running fabric's ports, worked out for every node at once, or refused."""
+"""Compute a requested change of QoS at ports of a running fabric, for all nodes at once, or reject it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QosRequest:
-    """A profile or preset by its name, then assignments: ``ecn.3.kmin=20KB``, or of the link, ``rate=50Mbit``."""
+    """A profile or preset by name, and assignments: ``ecn.3.kmin=20KB``, or ``rate=50Mbit`` of the link."""
 
     assignments: Sequence[str] = ()
     profile: str | None = None
@@ -30,10 +30,10 @@ class QosRequest:
 def work_out(
     topology: Topology, nodes: Mapping[str, NodeQos], ports: Collection[Endpoint], request: QosRequest
 ) -> dict[str, NodeQos]:
-    """The QoS of each node that becomes another one when ``request`` is made at ``ports``.
+    """Return the new QoS of each node that ``request`` changes at ``ports``.
 
-    The link comes first, then the profile, then the assignments: times become bytes at the new rate. UsageError and
-    InvalidInput as of ``change``.
+    The link is changed first, then the profile is applied, then the assignments, so that times become bytes at the
+    new rate. Errors are those of ``change``.
     """
     link_change, assignments = take_link_change(request.assignments)
     changed = _with_links(topology, nodes, ports, link_change)
@@ -53,7 +53,7 @@ def work_out(
 def _with_links(
     topology: Topology, nodes: Mapping[str, NodeQos], ports: Collection[Endpoint], change: LinkChange
 ) -> dict[str, NodeQos]:
-    """All nodes, with ``change`` at both ends of each link that has a port of ``ports``."""
+    """Return all nodes, with ``change`` at both ends of each link of ``ports``."""
     changed = dict(nodes)
     touched = [link for link in topology.links if set(link.ends) & set(ports)] if change else []
     for end in (end for link in touched for end in link.ends):

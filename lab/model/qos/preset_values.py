@@ -1,4 +1,4 @@
-"""What a preset sets, by name and value: to list presets, and to show what differs between two of them."""
+"""The settings of a preset by name and value, to list presets, and to compare two of them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from lab.model.qos.port import PortQos, QueueQos
 
 MTU: Final = 9000
-"""Bytes of the largest IP packet of a link that a preset is scaled to, where nothing else is asked for."""
+"""The default MTU in bytes that a preset is scaled to."""
 PUBLISHED_MTU: Final = 1500
-"""An MTU at which every preset has its published values, at its own rate: no floor of three packets is above them."""
+"""An MTU at which every preset keeps its published values at its own rate: the floor of three packets is lower."""
 
 
 class Difference(NamedTuple):
-    """A setting, and its values in two presets."""
+    """A setting with its values in two presets."""
 
     setting: str
     first: Any
@@ -27,10 +27,10 @@ class Difference(NamedTuple):
 
 
 def preset_values(name: str, rate: int | None = None, mtu: int | None = None) -> dict[str, Any]:
-    """What preset ``name`` sets on a link of ``rate`` bit/s and ``mtu`` bytes; without a rate, as published.
+    """Return the settings of preset ``name`` on a link of ``rate`` bit/s and ``mtu`` bytes; by default, as published.
 
-    Sizes in bytes, times in seconds. Headroom and pool are left out: they depend on the link and the machine.
-    KeyError when there is no such preset.
+    Sizes are in bytes, times in seconds. Headroom and pool are left out, because they depend on the link and the
+    machine. Raises KeyError for an unknown preset.
     """
     preset = PRESETS[name]
     mtu = mtu or (PUBLISHED_MTU if rate is None else MTU)
@@ -59,7 +59,7 @@ def preset_values(name: str, rate: int | None = None, mtu: int | None = None) ->
 
 
 def _maps(port: PortQos) -> dict[str, Any]:
-    """For each priority its DSCPs, queue and group; for each queue that is used its scheduling."""
+    """Return the DSCPs, queue and group of each priority, and the scheduling of each queue in use."""
     found: dict[str, Any] = {}
     for priority in range(CLASSES):
         dscps = [dscp for dscp, to in enumerate(port.dscp_to_priority) if to == priority]
@@ -77,6 +77,6 @@ def _scheduling(queue: QueueQos) -> str:
 
 
 def differences(first: str, second: str, rate: int, mtu: int | None = None) -> list[Difference]:
-    """The settings of two presets that differ on a link of ``rate`` bit/s; KeyError as of ``preset_values``."""
+    """Return the settings of two presets that differ at ``rate`` bit/s; raise KeyError for an unknown preset."""
     one, other = (preset_values(name, rate, mtu) for name in (first, second))
     return [Difference(setting, value, other[setting]) for setting, value in one.items() if value != other[setting]]

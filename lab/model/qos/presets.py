@@ -1,14 +1,14 @@
-"""Ready-made QoS, by name: our own for emulated links, and what vendors and papers publish.
+"""QoS presets by name: rocelab's own for emulated links, and published ones of vendors and papers.
 
-Published thresholds are bytes at a rate, and mean a time: 150 KB at 400 Gb/s are 3 us of queue. On a link of another
-rate everything is scaled together by the ratio of the rates, so a queue lasts as long as the original's. A slow link
-would be left with less than a packet; there everything is scaled so that ``kmin`` holds ``FLOOR_PACKETS`` of the
-largest RoCE packets, and the ratios Kmin : Kmax : XOFF stay.
+Published thresholds are bytes at a rate, and stand for a time: 150 KB at 400 Gb/s are 3 us of queue. At another rate
+all sizes are scaled by the ratio of the rates, so that a queue lasts as long as the original's. On a slow link that
+would be less than a packet. There, sizes are scaled so that ``kmin`` holds ``FLOOR_PACKETS`` of the largest RoCE
+packets, and the ratios Kmin : Kmax : XOFF stay.
 
-XOFF is not in the sheets, for it moves with the pool. Here the pool is as big as it takes for a group that fills it
-alone to pause at 5/4 of Kmax, so that marks come first and have time to act; n groups pause at less each, and hold no
-more than the pool together. ``alpha`` decides how much more than one of them. Every group reserves two of the largest
-frames for itself, so that control traffic gets through when the pool is full, and the headroom is what is needed.
+Vendors publish no XOFF, because it depends on the pool. Here the pool is sized so that a group alone pauses at 5/4 of
+Kmax, and marks come first. Several groups pause at less each, and hold no more than the pool together; ``alpha``
+determines how much. Every group reserves two of the largest frames, so that control traffic passes when the pool is
+full. Headroom is computed.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 FLOOR_PACKETS: Final = 3
-"""RoCE packets that fit below ``kmin``, whatever the rate: one is sent, one waits, one arrives."""
+"""RoCE packets that fit below ``kmin`` at any rate: one being sent, one waiting, one arriving."""
 ROCE_PACKET: Final = 4200
-"""Bytes of IP packet around an RDMA payload of 4096, the largest path MTU there is (IBA vol. 1, 9.4.3)."""
+"""Bytes of an IP packet with 4096 bytes of RDMA payload, the largest path MTU (IBA vol. 1, 9.4.3)."""
 DEFAULT: Final = "lab"
 
 ROCE_DSCP: Final = 26
 CNP_DSCP: Final = 48
-"""NVIDIA's default for CNPs; it is CS6 too, and so BGP's and BFD's own (RFC 4594 section 3.2)."""
+"""NVIDIA's default for CNPs. It is also CS6, which BGP and BFD use (RFC 4594 section 3.2)."""
 
 _IDENTITY: Final = tuple(range(CLASSES))
 _GBIT: Final = 10**9
 _LEAD: Final = Fraction(5, 4)
 _STORM: Final = 0.2
-"""Seconds until the watchdog sees a storm, and its end: SONiC's `pfcwd start_default`."""
+"""Seconds until the watchdog detects a storm, and its end: SONiC's `pfcwd start_default`."""
 
 
 def _dscp_map(others: int, priorities: Mapping[int, int]) -> tuple[int, ...]:
@@ -60,19 +60,19 @@ def _dscp_map(others: int, priorities: Mapping[int, int]) -> tuple[int, ...]:
 
 
 _MARKED: Final = _dscp_map(0, {ROCE_DSCP: 3, CNP_DSCP: 6})
-"""RoCE and CNP by their marks, all else is best effort: a mark that nobody planned shall not become lossless."""
+"""RoCE and CNP by DSCP; other DSCPs are best effort, so that an unplanned one does not become lossless."""
 _PRECEDENCE: Final = tuple(dscp >> 3 for dscp in range(DSCPS))
-"""By the three bits of precedence (RFC 2474 section 4.2.2): DSCP 24 to 31 are priority 3."""
+"""By the three precedence bits (RFC 2474 section 4.2.2): DSCP 24 to 31 are priority 3."""
 _SONIC: Final = _dscp_map(1, {3: 3, 4: 4, 5: 2, 8: 0, 46: 5, CNP_DSCP: 6, ROCE_DSCP: 3})
-"""SONiC's AZURE map, where DSCP 3 and 4 are lossless; 26 is added, or RoCE would be best effort."""
+"""SONiC's AZURE map with lossless DSCP 3 and 4; 26 is added, because RoCE would be best effort."""
 _CISCO: Final = _dscp_map(0, {24: 3, ROCE_DSCP: 3, CNP_DSCP: 7})
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """One row of the sheet: ``kmin`` and ``kmax`` in bytes at ``rate`` bit/s; ``weights`` where not ``weight``.
+    """One preset: ``kmin`` and ``kmax`` in bytes at ``rate`` bit/s; ``weights`` of queues override ``weight``.
 
-    ``source`` says who published the values.
+    ``source`` is the publication of the values.
     """
 
     source: str
@@ -90,18 +90,21 @@ class Preset:
     watchdog: bool = False
 
     def scale(self, rate: int, mtu: int) -> Fraction:
-        """What sizes are multiplied by on a link of ``rate`` bit/s whose IP packets have up to ``mtu`` bytes."""
+        """Return the scale of sizes on a link of ``rate`` bit/s and ``mtu`` bytes of IP packet."""
         floor = FLOOR_PACKETS * frame_size(min(mtu, ROCE_PACKET))
         return max(Fraction(rate, self.rate), Fraction(floor, self.kmin))
 
     def shared(self, rate: int, mtu: int) -> int:
-        """Bytes s of shared pool that let a lone group pause at 5/4 of Kmax: s alpha / (1 + alpha) = 5/4 Kmax."""
+        """Return the bytes s of shared pool that let a lone group pause at 5/4 of Kmax.
+
+        s alpha / (1 + alpha) = 5/4 Kmax.
+        """
         return int(self._xoff(rate, mtu) * (1 + self.alpha) / self.alpha)
 
     def port(self, rate: int, mtu: int, delay: float, reaction: float = HOST_REACTION) -> PortQos:
-        """A port of a link of ``rate`` bit/s, ``mtu`` bytes of IP packet and ``delay`` seconds one way.
+        """Return a port on a link of ``rate`` bit/s, ``mtu`` bytes of IP packet and ``delay`` seconds one way.
 
-        Its headroom allows its peer ``reaction`` seconds to pause.
+        Its headroom allows the peer ``reaction`` seconds to pause.
         """
         headroom = headroom_needed(rate, mtu, delay, reaction)
         group = GroupQos(2 * frame_size(mtu), self.alpha, None, int(self._xoff(rate, mtu) / 2), headroom)
@@ -134,7 +137,7 @@ class Preset:
 
 PRESETS: Final[Mapping[str, Preset]] = {
     # 3.2 ms of queue to Kmin, 12.8 ms to Kmax, XOFF at 16 ms: long for timers and emulated CPUs. The pool is 32 ms,
-    # half of the 67 ms after which perftest's QPs send again, so that a pause is not taken for a loss.
+    # half of perftest's 67 ms retransmission timeout, so that a pause does not cause retransmissions.
     "lab": Preset("rocelab, for links of 100 Mb/s", 10**8, 40_000, 160_000, 0.1),
     # AZURE maps, priorities 3 and 4, WRED 1 MiB / 2 MiB / 5%, DWRR 14 and 15. No rate is stated; 100 Gb/s is assumed.
     "sonic": Preset(
@@ -191,11 +194,11 @@ PRESETS: Final[Mapping[str, Preset]] = {
         alpha=Fraction(1, 8),
     ),
 }
-"""The sheet, by name; ``DEFAULT`` lies under everything that a fabric asks for."""
+"""Presets by name; ``DEFAULT`` is the base of every fabric's QoS."""
 RENAMED: Final = {"dcqcn": "dcqcn-thresholds", "hpcc": "hpcc-thresholds"}
-"""What presets were called before: they set thresholds of switches, and no algorithm of NICs."""
+"""Former names of presets, which suggested congestion control in NICs; presets only set switch thresholds."""
 
 
 def suggest_profile(name: str, known: Iterable[str], otherwise: str) -> str:
-    """The remedy for a name that is no preset's and no profile's."""
+    """Return the remedy for an unknown profile name."""
     return f"it is called {RENAMED[name]!r} now" if name in RENAMED else suggest(name, known, otherwise)

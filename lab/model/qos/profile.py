@@ -1,7 +1,7 @@
-"""Profiles: what people ask for, each naming only what it wants to be different, and where they are attached.
+"""QoS profiles: partial settings by name, and the places that they are attached to.
 
-A profile says nothing about a field that is None, or about a queue that is not in its mapping. Applied in turn to a
-port, from the fabric's to the interface's, the last one that says something wins (``resolve``).
+A field of None, or a queue missing from a mapping, is not set by the profile. Profiles are applied from the fabric's
+to the interface's, and the last one that sets a field wins (``resolve``).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from lab.model.topology import Node
 
 Amount: TypeAlias = int | float
-"""How much a buffer holds: an int is bytes, a float is seconds of what the link carries."""
+"""A buffer size: an int is bytes, a float is seconds at the link's rate."""
 Weight: TypeAlias = int | Literal["strict"]
-"""A queue's share of what the strict queues leave, or that it is one of those."""
+"""A queue's DWRR weight, or strict priority."""
 Drain: TypeAlias = int | Literal["unlimited"]
-"""Bits per second at which a host takes packets in."""
+"""The rate in bit/s at which a host takes packets from its NIC."""
 
 STRICT: Final = "strict"
 UNLIMITED: Final = "unlimited"
@@ -29,7 +29,7 @@ UNLIMITED: Final = "unlimited"
 
 @dataclass(frozen=True, slots=True)
 class MapProfile:
-    """Which field is believed, and entries of the maps to priorities, and from priorities to queues and groups."""
+    """The trusted field, and entries of the maps to priorities, and from priorities to queues and groups."""
 
     trust: Trust | None = None
     dscp: Mapping[int, int] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class MapProfile:
 
 @dataclass(frozen=True, slots=True)
 class GroupProfile:
-    """A priority group. ``alpha`` and ``xoff`` are two forms of the threshold: each takes the place of the other."""
+    """A priority group. ``alpha`` and ``xoff`` are two forms of the threshold: setting one replaces the other."""
 
     reserved: Amount | None = None
     alpha: Fraction | None = None
@@ -51,7 +51,7 @@ class GroupProfile:
 
 @dataclass(frozen=True, slots=True)
 class BufferProfile:
-    """Sizes: the node's pool, priority groups by their number, and the limits of lossy queues by theirs."""
+    """Sizes: the node's pool, priority groups by number, and limits of lossy queues by number."""
 
     pool: int | None = None
     groups: Mapping[int, GroupProfile] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class WatchdogProfile:
 
 @dataclass(frozen=True, slots=True)
 class PfcProfile:
-    """The lossless priorities, and which half of PFC is spoken."""
+    """The lossless priorities, and the directions in which PFC is enabled."""
 
     priorities: tuple[int, ...] | None = None
     tx: bool | None = None
@@ -81,7 +81,7 @@ class PfcProfile:
 
 @dataclass(frozen=True, slots=True)
 class EcnProfile:
-    """Marking of one queue."""
+    """ECN marking of one queue."""
 
     enabled: bool | None = None
     kmin: Amount | None = None
@@ -91,14 +91,14 @@ class EcnProfile:
 
 @dataclass(frozen=True, slots=True)
 class NicProfile:
-    """What only a host's NIC has."""
+    """Settings of a host's NIC."""
 
     drain: Drain | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class QosProfile:
-    """A bundle of what one profile says; ``ecn`` and ``scheduler`` by queue."""
+    """The settings of one profile; ``ecn`` and ``scheduler`` are by queue."""
 
     map: MapProfile = field(default_factory=MapProfile)
     buffer: BufferProfile = field(default_factory=BufferProfile)
@@ -110,7 +110,7 @@ class QosProfile:
 
 @dataclass(frozen=True, slots=True)
 class QosIntent:
-    """A fabric's QoS: its own profiles by name, and the names, of these or of presets, that are attached where."""
+    """A fabric's QoS: its own profiles by name, and the profiles and presets attached to each place."""
 
     profiles: Mapping[str, QosProfile] = field(default_factory=dict)
     fabric: tuple[str, ...] = ()
@@ -119,9 +119,9 @@ class QosIntent:
     interfaces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def at_node(self, node: Node) -> tuple[str, ...]:
-        """The names that hold for all of ``node``, the least specific first."""
+        """Return the profiles that apply to all of ``node``, the least specific first."""
         return (*self.fabric, *self.roles.get(node.role, ()), *self.nodes.get(node.name, ()))
 
     def at_port(self, node: Node, interface: str) -> tuple[str, ...]:
-        """The names that hold for one port of ``node``, the least specific first."""
+        """Return the profiles that apply to one port of ``node``, the least specific first."""
         return (*self.at_node(node), *self.interfaces.get(f"{node.name}:{interface}", ()))

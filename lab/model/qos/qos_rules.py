@@ -1,4 +1,4 @@
-"""What makes the key ``qos`` of a file right: names that exist, at places that exist, and numbers that come out."""
+"""Rules of the key ``qos``: names and places must exist, and sizes must fit together."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 
 def check_names(spec: QosSpec, profiles: frozenset[str]) -> Iterator[SpecFinding]:
-    """Profiles that are attached exist (``profiles`` are the file's, right or wrong), and none hides a preset."""
+    """Yield attached profiles that do not exist, and profiles named like a preset.
+
+    ``profiles`` are the names in the file, whether their profiles are valid or not.
+    """
     for name in spec.profiles:
         if name in PRESETS:
             yield SpecFinding(("qos", "profiles", name), "is the name of a preset", "choose another name")
@@ -40,9 +43,9 @@ def check_names(spec: QosSpec, profiles: frozenset[str]) -> Iterator[SpecFinding
 
 
 def check_orders(spec: TopologySpec) -> Iterator[SpecFinding]:
-    """Two thresholds of one profile, in one unit, that are the wrong way round at every rate.
+    """Yield pairs of thresholds in one profile that are in the wrong order at any rate, because they share a unit.
 
-    It is for files with something else wrong, so that their sums cannot be had; ``check_numbers`` finds these too.
+    This is for files with other errors, whose sums cannot be computed; ``check_numbers`` includes these findings.
     """
     path: Path
     for name, profile in spec.qos.profiles.items() if spec.qos else ():
@@ -70,7 +73,7 @@ def _attachments(spec: QosSpec) -> Iterator[tuple[Path, list[str]]]:
 
 
 def check_places(topology: Topology) -> Iterator[SpecFinding]:
-    """Nodes and interfaces that have profiles exist, and the profiles are such that they can have."""
+    """Yield attachments to nodes and interfaces that do not exist, or that cannot have the profile."""
     if (intent := topology.qos) is None:
         return
     for name in intent.nodes:
@@ -95,7 +98,7 @@ def check_places(topology: Topology) -> Iterator[SpecFinding]:
 
 
 def _only_hosts_drain(topology: Topology, intent: QosIntent) -> Iterator[SpecFinding]:
-    """A profile of the whole fabric may have a drain rate, which then holds for its hosts."""
+    """Yield drain rates attached to switches. At the fabric, a drain rate is allowed, and applies to hosts."""
     places = [(("roles", role), Role(role), names) for role, names in intent.roles.items()]
     for kind, attached in (("nodes", intent.nodes), ("interfaces", intent.interfaces)):
         for place, names in attached.items():
@@ -109,7 +112,7 @@ def _only_hosts_drain(topology: Topology, intent: QosIntent) -> Iterator[SpecFin
 
 
 def check_numbers(topology: Topology, reaction: float) -> Iterator[SpecFinding]:
-    """Everything that is impossible once the links' rates are known, at the profile that says it."""
+    """Yield all faults that depend on the links' rates, at the profile that causes them."""
     if (intent := topology.qos) is None:
         return
     for name, qos in resolve(topology, reaction).items():
@@ -118,7 +121,7 @@ def check_numbers(topology: Topology, reaction: float) -> Iterator[SpecFinding]:
 
 
 def _blamed(intent: QosIntent, node: Node, fault: QosFault) -> Path:
-    """Where the file says one of the fields at fault: in the most specific profile of the node that does."""
+    """Return the place in the file of a field at fault, in the most specific profile of the node that sets one."""
     ports = [port for port in intent.interfaces if port.partition(":")[0] == node.name]
     names = [*intent.at_node(node), *(name for port in ports for name in intent.interfaces[port])]
     for name in reversed(names):

@@ -1,4 +1,4 @@
-"""The key ``qos`` of a topology file as people write it: every key, its meaning and its bounds."""
+"""The models of the key ``qos`` in a topology file: every key, its meaning and its bounds."""
 
 from __future__ import annotations
 
@@ -42,16 +42,19 @@ _KEYED: Final = Field(json_schema_extra={"additionalProperties": False})
 
 
 class _Section(BaseModel):
-    """A mapping of the file."""
+    """Base of all mappings of the section."""
 
     model_config = SECTION
 
 
 class MapSpec(_Section):
-    """How a packet gets its priority, and a priority its queue and priority group. Entries not named stay."""
+    """Maps of packets to priorities, and of priorities to queues and priority groups.
+
+    Other entries stay unchanged.
+    """
 
     trust: Annotated[Trust, Field(strict=False)] | None = None
-    """Which field says the priority: dscp (of IP) or pcp (of a VLAN tag)."""
+    """The field that determines the priority: dscp (of IP) or pcp (of a VLAN tag)."""
     dscp: Annotated[dict[DscpKey, Class], _KEYED] = {}
     """DSCP to priority, like {26: 3}."""
     pcp: Annotated[dict[PcpKey, Class], _KEYED] = {}
@@ -63,18 +66,18 @@ class MapSpec(_Section):
 
 
 class GroupSpec(_Section):
-    """Buffer of one ingress priority group. It is lossless when pfc.priorities has a priority that maps to it."""
+    """Buffer of an ingress priority group. It is lossless if a priority of pfc.priorities maps to it."""
 
     reserved: Amount | None = None
-    """Buffer that is the group's own, like 18KB."""
+    """Buffer reserved for the group, like 18KB."""
     alpha: Alpha | None = None
-    """Dynamic threshold: the group may take alpha times what is free of the shared pool. A power of two."""
+    """Dynamic threshold: the group may use alpha times the free shared pool. A power of two."""
     xoff: Amount | None = None
     """Static threshold instead: above it a lossless group pauses its peer, a lossy one drops. Like 400KB or 32ms."""
     xon: Amount | None = None
-    """A pause ends when the group is down to this; not above half of a new xoff unless both are written."""
+    """A pause ends when the group is down to this; at most half of a new xoff, unless both are set."""
     headroom: Amount | None = None
-    """Buffer above the threshold for what arrives before the peer has stopped; otherwise what is needed."""
+    """Buffer above the threshold for packets that arrive until the peer stops; by default as computed."""
 
     @model_validator(mode="after")
     def _one_threshold(self) -> GroupSpec:
@@ -84,27 +87,27 @@ class GroupSpec(_Section):
 
 
 class BufferSpec(_Section):
-    """Sizes. An amount is a size (40KB), or a time (3ms): what the link carries in it."""
+    """Sizes. An amount is a size (40KB), or a time (3ms) at the link's rate."""
 
     pool: Size | None = None
-    """All buffer of a node, which its ports share; otherwise what they need. Not for single interfaces."""
+    """Total buffer of a node, shared by its ports; by default the sum of their needs. Not for single interfaces."""
     groups: Annotated[dict[GroupKey, GroupSpec], _KEYED] = {}
-    """Priority groups by their number."""
+    """Priority groups by number."""
     queues: Annotated[dict[QueueKey, Amount], _KEYED] = {}
-    """Limits of egress queues by their number, for packets of lossy priorities."""
+    """Limits of egress queues by number, for packets of lossy priorities."""
 
 
 class WatchdogSpec(_Section):
     """The PFC watchdog. Any of its keys turns it on, unless enabled is false."""
 
     enabled: bool | None = None
-    """Whether it watches."""
+    """Whether the watchdog is enabled."""
     detection: Span | None = None
-    """A queue with packets that was paused all of this time and sent nothing is in a storm."""
+    """A queue with packets is in a storm after it was paused for this time and sent nothing."""
     restoration: Span | None = None
-    """A queue that was not paused for so long is healthy again."""
+    """A queue is restored after it was not paused for this time."""
     action: Annotated[StormAction, Field(strict=False)] | None = None
-    """What happens to its packets meanwhile: drop, or forward against the pause."""
+    """The action on packets of the queue meanwhile: drop, or forward in spite of the pause."""
 
 
 class PfcSpec(_Section):
@@ -117,9 +120,9 @@ class PfcSpec(_Section):
     rx: bool | None = None
     """Whether the port obeys its peer's pauses."""
     quanta: Annotated[int, Field(ge=1, le=MAX_QUANTA)] | None = None
-    """How long a pause asks for, in 512 bit times of the link."""
+    """Duration of a pause, in 512 bit times of the link."""
     watchdog: WatchdogSpec = WatchdogSpec()
-    """Protection against a peer that pauses for ever."""
+    """Protection against a peer that never stops pausing."""
 
 
 class EcnSpec(_Section):
@@ -128,55 +131,56 @@ class EcnSpec(_Section):
     enabled: bool | None = None
     """Whether the queue marks."""
     kmin: Amount | None = None
-    """Up to this depth nothing is marked, like 40KB or 3ms."""
+    """No packet is marked up to this depth, like 40KB or 3ms."""
     kmax: Amount | None = None
-    """Above this depth everything is marked."""
+    """Every packet is marked above this depth."""
     pmax: Probability | None = None
-    """The share that is marked at kmax, like 10%."""
+    """Share of packets marked at kmax, like 10%."""
 
 
 class NicSpec(_Section):
-    """What only hosts have."""
+    """Settings of hosts only."""
 
     drain: DrainRate | None = None
-    """How fast the host takes packets out of its NIC, like 50Mbit, or unlimited. A slow receiver pauses its leaf."""
+    """Rate at which the host takes packets from its NIC, like 50Mbit, or unlimited. A slow receiver pauses its leaf.
+    """
 
 
 class ProfileSpec(_Section):
-    """A named bundle. It changes what it names, and leaves the rest as the less specific profiles made it."""
+    """A profile. It sets the fields that it names; the others keep the values of less specific profiles."""
 
     map: MapSpec = MapSpec()
     """Classification."""
     buffer: BufferSpec = BufferSpec()
     """Buffer sizes and thresholds."""
     pfc: PfcSpec = PfcSpec()
-    """Pause."""
+    """Priority-based flow control."""
     ecn: Annotated[dict[QueueKey, EcnSpec], _KEYED] = {}
-    """Marking, by egress queue."""
+    """ECN marking, by egress queue."""
     scheduler: Annotated[dict[QueueKey, DwrrWeight], _KEYED] = {}
     """By egress queue: strict, or its DWRR weight from 1 to 255."""
     nic: NicSpec = NicSpec()
-    """What only hosts have."""
+    """Settings of hosts only."""
 
 
 class RolesSpec(_Section):
     """Profiles of all nodes of a tier."""
 
     superspine: Names = []
-    """Of the super-spines."""
+    """Profiles of super-spines."""
     spine: Names = []
-    """Of the spines."""
+    """Profiles of spines."""
     leaf: Names = []
-    """Of the leaves."""
+    """Profiles of leaves."""
     host: Names = []
-    """Of the hosts."""
+    """Profiles of hosts."""
 
 
 class QosSpec(_Section):
-    """QoS: profiles, and where they hold. The most specific one wins, field by field."""
+    """QoS profiles and their places. The most specific one wins, field by field."""
 
     fabric: Names = []
-    """Of every port: a preset (`rocelab qos presets`), a profile, or a list; the last one wins."""
+    """Profiles of every port: a preset (`rocelab qos presets`), a profile, or a list; the last one wins."""
     roles: RolesSpec = RolesSpec()
     """Profiles of all nodes of a tier."""
     nodes: Annotated[dict[NodeName, Names], _KEYED] = {}
@@ -188,7 +192,7 @@ class QosSpec(_Section):
 
 
 def _expanded(value: Any) -> Any:
-    """``qos: lab`` is short for ``qos: {fabric: lab}``."""
+    """Expand ``qos: lab``, which is short for ``qos: {fabric: lab}``."""
     return {"fabric": [value]} if isinstance(value, str) else value
 
 
@@ -200,7 +204,7 @@ Qos: TypeAlias = Annotated[QosSpec | None, BeforeValidator(_expanded), Field(jso
 
 
 def make_intent(spec: QosSpec) -> QosIntent:
-    """What ``spec`` says, without pydantic."""
+    """Convert ``spec`` from pydantic to a ``QosIntent``."""
     return QosIntent(
         profiles={name: make_profile(profile) for name, profile in spec.profiles.items()},
         fabric=tuple(spec.fabric),
@@ -211,7 +215,7 @@ def make_intent(spec: QosSpec) -> QosIntent:
 
 
 def make_profile(spec: ProfileSpec) -> QosProfile:
-    """What one profile says, without pydantic."""
+    """Convert a profile from pydantic to a ``QosProfile``."""
     priorities = None if spec.pfc.priorities is None else tuple(spec.pfc.priorities)
     watchdog = WatchdogProfile(**_fields(spec.pfc.watchdog))
     groups = {number: GroupProfile(**_fields(group)) for number, group in spec.buffer.groups.items()}

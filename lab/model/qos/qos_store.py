@@ -1,6 +1,6 @@
-"""A fabric's QoS as plain data for JSON, and back, exactly: an int stays bytes, a float stays seconds.
+"""Serialise a fabric's QoS to plain data for JSON, and restore it exactly: int stays bytes, float stays seconds.
 
-The intent is what a topology file says; the ports are what came of it, and of changes since.
+The intent is that of the topology file; the ports are resolved, with all changes since.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def dump_intent(intent: QosIntent) -> dict[str, Any]:
-    """Plain data that ``restore_intent`` turns into an equal intent, also after JSON."""
+    """Return plain data for ``restore_intent``; it survives JSON."""
     data = asdict(intent)
     for profile in data["profiles"].values():
         for group in profile["buffer"]["groups"].values():
@@ -47,7 +47,7 @@ def dump_intent(intent: QosIntent) -> dict[str, Any]:
 
 
 def restore_intent(data: Mapping[str, Any]) -> QosIntent:
-    """The intent that ``dump_intent`` wrote; ValueError, KeyError, TypeError or AttributeError when it is damaged."""
+    """Return the intent of ``dump_intent``; raise ValueError, KeyError, TypeError or AttributeError if damaged."""
     return QosIntent(
         profiles={name: _profile(profile) for name, profile in data["profiles"].items()},
         fabric=_current(data["fabric"]),
@@ -60,12 +60,12 @@ def _named(attached: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _current(names: Iterable[str]) -> tuple[str, ...]:
-    """Names of profiles as they are today; a recording has those of its day."""
+    """Return the current names of profiles: a recording may contain former names."""
     return tuple(RENAMED.get(name, name) for name in names)
 
 
 def _numbered(table: Mapping[str, Any]) -> dict[int, Any]:
-    """JSON has made text of the keys."""
+    """Return the table with int keys, which JSON has turned into text."""
     return {int(number): value for number, value in table.items()}
 
 
@@ -100,7 +100,7 @@ def _pfc(*, priorities: Any, watchdog: Any, **others: Any) -> PfcProfile:
 
 
 def dump_node(node: NodeQos) -> dict[str, Any]:
-    """Plain data that ``restore_node`` turns into an equal node, also after JSON."""
+    """Return plain data for ``restore_node``; it survives JSON."""
     data = asdict(node)
     for port in data["ports"].values():
         for group in port["groups"]:
@@ -109,7 +109,7 @@ def dump_node(node: NodeQos) -> dict[str, Any]:
 
 
 def restore_node(data: Mapping[str, Any]) -> NodeQos:
-    """The node that ``dump_node`` wrote; ValueError, KeyError, TypeError or AttributeError when it is damaged."""
+    """Return the node of ``dump_node``; raise ValueError, KeyError, TypeError or AttributeError if damaged."""
     return NodeQos(data["pool"], {name: _port(**port) for name, port in data["ports"].items()})
 
 

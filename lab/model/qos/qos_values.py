@@ -1,4 +1,4 @@
-"""QoS values as people write them: classes, sizes or times of a queue, alphas, probabilities, weights."""
+"""QoS values as users write them: classes, sizes or times of a queue, alphas, probabilities, weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ALPHAS: Final = tuple(Fraction(2) ** shift for shift in range(-7, 4))
-"""The dynamic thresholds that switch ASICs have."""
+"""The dynamic thresholds of switch ASICs."""
 MAX_WEIGHT: Final = 255
 
 _ALPHA = re.compile(r"[0-9]{1,3}(?:/[1-9][0-9]{0,2}|\.[0-9]{1,7})?", re.ASCII)
@@ -28,7 +28,7 @@ _DRAIN_RANGE: Final = (10**3, RATE_RANGE[1])
 
 
 def _number_below(count: int, what: str) -> Callable[[Any], int]:
-    """A validator for a key, which is text in YAML: a number from 0 to ``count - 1``."""
+    """Return a validator for a key, which is text in YAML: a number from 0 to ``count - 1``."""
 
     def check(value: Any) -> int:
         text = str(value)
@@ -46,7 +46,7 @@ def _key(count: int, what: str, pattern: str) -> Any:
 
 
 def _check_amount(value: Any) -> int | float:
-    """Bytes as an int, or seconds as a float."""
+    """Return bytes as an int, or seconds as a float."""
     text = written(value, "size or time", "40KB, or 3ms of the link's rate").strip()
     try:
         amount = parse_time(text) if text.endswith("s") else parse_size(text)
@@ -93,7 +93,7 @@ def _check_weight(value: Any) -> int | str:
 
 
 _NO_DRAIN: Final = {UNLIMITED, "none"}
-"""What people write for a NIC that takes in all that comes."""
+"""Values for a NIC without a drain rate."""
 
 
 def _check_drain(value: Any) -> int | str:
