@@ -35,8 +35,8 @@ _STATES: Final = {
     0x01: "incomplete", 0x02: "reachable", 0x04: "stale", 0x08: "delay", 0x10: "probe", 0x20: "failed",
     0x40: "noarp", 0x80: "permanent",
 }  # fmt: skip
-_LEARNT: Final = frozenset({186, 188})
-"""Protocols of routing daemons, which have one route to a prefix."""
+_LEARNT: Final = frozenset({186, 187, 188})
+"""Protocols of routing daemons, which have one route to a prefix: BGP, IS-IS and OSPF."""
 _LOCAL_TABLE: Final = 255
 
 

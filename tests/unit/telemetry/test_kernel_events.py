@@ -13,20 +13,22 @@ from lab.telemetry.sample.kernel_events import KernelNews
 NEW, GONE = 24, 25
 LINK = 16
 ADDRESS, NAME, MTU, OPERSTATE = 1, 3, 4, 16
-DST, OIF, TABLE = 1, 4, 15
+DST, OIF, PRIORITY, TABLE = 1, 4, 6, 15
 COMPAT = 252
 """What the header has of a table whose number does not fit (RT_TABLE_COMPAT)."""
 
 
-def route(prefix: str, interface: int, table: int, kind: int = NEW) -> bytes:
-    """A route of BGP, as the kernel tells of it: the table in the header, and in an attribute."""
+def route(
+    prefix: str, interface: int, table: int, kind: int = NEW, *, protocol: int = 186, metric: int = 20
+) -> bytes:
+    """A route, of BGP by default, as the kernel reports it: the table in the header, and in an attribute."""
     network = ip_network(prefix)
     content = struct.pack(
         "=BBBBBBBBI", socket.AF_INET, network.prefixlen, 0, 0, min(table, COMPAT) if table > 255 else table,
-        186, 0, 1, 0,
+        protocol, 0, 1, 0,
     )  # fmt: skip
     for number, value in ((DST, network.network_address.packed), (OIF, struct.pack("=i", interface)),
-                          (TABLE, struct.pack("=I", table))):  # fmt: skip
+                          (PRIORITY, struct.pack("=I", metric)), (TABLE, struct.pack("=I", table))):  # fmt: skip
         content += struct.pack("=HH", 4 + len(value), number) + value
     return struct.pack("=IHHII", 16 + len(content), kind, 0, 0, 0) + content
 
@@ -64,6 +66,15 @@ def test_one_prefix_of_two_vrfs_is_two_routes(news: KernelNews) -> None:
 def test_what_changes_nothing_is_left_out(news: KernelNews) -> None:
     again = [event for _ in range(2) for event in news.events(7, 0, route("10.1.10.2/32", 9, 1001))]
     assert len(again) == 1
+
+
+@pytest.mark.parametrize("protocol", [186, 187, 188], ids=["BGP", "IS-IS", "OSPF"])
+def test_a_daemon_has_one_route_to_a_prefix_whatever_its_metric(news: KernelNews, protocol: int) -> None:
+    """A static route of another metric is a route beside it."""
+    data = [route("10.1.10.2/32", 9, 254, protocol=protocol, metric=metric) for metric in (20, 30)]
+    assert len([event for each in data for event in news.events(7, 0, each)]) == 1
+    static = [route("10.1.10.2/32", 9, 254, protocol=4, metric=metric) for metric in (20, 30)]
+    assert len([event for each in static for event in news.events(7, 0, each)]) == 2
 
 
 def test_a_link_tells_its_mac_and_another_one_is_news(news: KernelNews) -> None:
