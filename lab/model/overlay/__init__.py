@@ -1,1 +1,1 @@
-"""The overlay of a fabric: what is asked for, whether it can be, and what each node is to have of it. All pure."""
+"""The overlay of a fabric: its specification, rules, and plan for each node. All pure."""

@@ -1,4 +1,4 @@
-"""Whether the bonds that an overlay has can be: whose they are, to which leaves, and in which networks."""
+"""Rules of bonds: their hosts, leaves and networks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_bonds(topology: Topology, spec: OverlaySpec) -> Iterator[SpecFinding]:
-    """Every rule about them."""
+    """Yield the findings of every rule about bonds."""
     numbers: dict[int, int] = {}
     taken: dict[Endpoint, int] = {}
     for place, bond in enumerate(spec.bonds):

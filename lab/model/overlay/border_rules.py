@@ -1,4 +1,4 @@
-"""Whether the routers outside that an overlay has can be: where they are, and what they tell."""
+"""Rules of external routers: their places, and the prefixes that they advertise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_border(topology: Topology, spec: OverlaySpec) -> Iterator[SpecFinding]:
-    """Every rule about them; the hosts and networks themselves are others' business."""
+    """Yield the findings of every rule about external routers; other rules check the hosts and networks."""
     networks = topology.overlay.networks if topology.overlay is not None else ()
     players: set[str] = set()
     for number, border in enumerate(spec.border):
@@ -50,7 +50,10 @@ def check_border(topology: Topology, spec: OverlaySpec) -> Iterator[SpecFinding]
 
 
 def _prefixes_fit(number: int, border: BorderSpec, home: Network, own: list[Subnet]) -> Iterator[SpecFinding]:
-    """``own`` are the tenant's routed subnets. What one router tells another may tell too."""
+    """Yield prefixes that the router cannot advertise; several routers may advertise the same prefix.
+
+    ``own`` are the tenant's routed subnets.
+    """
     for place, prefix in enumerate(border.prefixes):
         path = ("overlay", "border", number, "prefixes", place)
         inside = next((net for net in own if _is_within(prefix, net)), None)

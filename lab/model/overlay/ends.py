@@ -1,4 +1,4 @@
-"""Which interface of which host a network's list means."""
+"""Resolve entries of a network's lists to interfaces of hosts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Bonds: TypeAlias = "Mapping[Endpoint, Endpoint]"
 
 
 def end_of(topology: Topology, text: str, bonds: Bonds | None = None) -> Endpoint | SpecFinding:
-    """The end that ``h1``, ``h1:eth2`` or ``h1:bond1`` means, or why it means none.
+    """Return the end named ``h1``, ``h1:eth2`` or ``h1:bond1``, or the reason why there is none.
 
-    A bond stands for its members. The finding's path is for who knows it.
+    A bond replaces its members. The caller fills in the path of the finding.
     """
     name, _, interface = text.partition(":")
     node = topology.by_name.get(name)
@@ -42,6 +42,6 @@ def end_of(topology: Topology, text: str, bonds: Bonds | None = None) -> Endpoin
 
 
 def find_end(topology: Topology, text: str, bonds: Bonds | None = None) -> Endpoint | None:
-    """The same, or None."""
+    """Return the same, or None."""
     found = end_of(topology, text, bonds)
     return None if isinstance(found, SpecFinding) else found

@@ -1,4 +1,4 @@
-"""Whether the flooding that an overlay asks for can be: its groups, and where they meet."""
+"""Rules of flooding: multicast groups and the rendezvous point."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_groups(spec: OverlaySpec) -> Iterator[SpecFinding]:
-    """Each network has one of its own; none has any where copies are sent."""
+    """Yield networks whose group is missing, not unique, or useless with ingress replication."""
     if spec.design is Design.VLANS:
         return
     used: dict[IPv4Address, str] = {}
@@ -37,7 +37,7 @@ def check_groups(spec: OverlaySpec) -> Iterator[SpecFinding]:
 
 
 def check_multicast(topology: Topology, spec: OverlaySpec) -> Iterator[SpecFinding]:
-    """It has a rendezvous point."""
+    """Yield a finding if multicast has no spine as its rendezvous point."""
     if spec.flooding is Flooding.MULTICAST and not topology.having(Role.SPINE):
         message = "multicast has no rendezvous point: there is no spine"
         yield SpecFinding(("overlay", "flooding"), message, "leave flooding out")

@@ -1,4 +1,4 @@
-"""What a plan of an overlay is made of: the devices, addresses and sessions of one node."""
+"""Parts of an overlay plan: the devices, addresses and sessions of one node."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ class InterfaceAddress:
 
 @dataclass(frozen=True, slots=True)
 class HostInterface:
-    """A host's part in a network: ``eth1``, or ``eth1.10`` where it is tagged; ``mtu`` in bytes of IP packet."""
+    """A host's interface in a network: ``eth1``, or ``eth1.10`` if tagged; ``mtu`` in bytes of IP packet."""
 
     parent: str
     network: str
     vlan: int
-    """Of its tag; 0 without."""
+    """The VLAN tag; 0 for untagged."""
     mtu: int
     addresses: tuple[InterfaceAddress, ...]
 
     @property
     def name(self) -> str:
-        """What the interface is called."""
+        """The name of the interface."""
         return f"{self.parent}.{self.vlan}" if self.vlan else self.parent
 
 
 @dataclass(frozen=True, slots=True)
 class Bonded:
-    """A bond at one of the nodes that it joins, and at a leaf what it knows of the others."""
+    """A bond at its host or at one of its leaves."""
 
     name: str
     number: int
     members: tuple[str, ...]
     """Interfaces of the node."""
     mac: str
-    """Of its first member."""
+    """The MAC of the first member."""
     mtu: int
     esi: str
     preference: int = 0
-    """In the election of the designated forwarder (RFC 9785); 0 at the host."""
+    """Preference in the election of the designated forwarder (RFC 9785); 0 at the host."""
     others: tuple[str, ...] = ()
     """The other leaves of its segment; none at the host."""
 
@@ -61,7 +61,7 @@ class BridgeMember:
 
     interface: str
     untagged: int
-    """The VLAN of frames without a tag; 0 where they are dropped."""
+    """The VLAN of untagged frames; 0 if they are dropped."""
     tagged: tuple[int, ...]
 
 
@@ -72,17 +72,17 @@ class VxlanTunnel:
     vni: int
     vlan: int
     group: IPv4Address | None = None
-    """To which it floods; None where FRR says to whom."""
+    """The group that the tunnel floods to; None if FRR installs the VTEPs."""
 
     @property
     def name(self) -> str:
-        """What the device is called."""
+        """The name of the device."""
         return f"vni{self.vni}"
 
 
 @dataclass(frozen=True, slots=True)
 class Vrf:
-    """A tenant at a leaf; ``vlan`` is the L3VNI's, and both are 0 where nothing is routed."""
+    """A tenant at a leaf; ``vlan`` is the L3VNI's, and both are 0 without routing."""
 
     name: str
     table: int
@@ -91,14 +91,14 @@ class Vrf:
     rd: int = 0
     rt: str = ""
     leaks: tuple[str, ...] = ()
-    """Other VRFs of the leaf whose routes it has."""
+    """Other VRFs of the leaf whose routes it imports."""
     subnets: tuple[Subnet, ...] = ()
-    """The tenant's own, of all its networks."""
+    """The subnets of all networks of the tenant."""
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayInterface:
-    """An interface of a VLAN: a network's gateways, or without addresses a tenant's router (RFC 9135 section 4)."""
+    """An interface of a VLAN: a network's gateways or, without addresses, a tenant's router (RFC 9135 section 4)."""
 
     vlan: int
     vrf: str
@@ -108,13 +108,13 @@ class GatewayInterface:
 
     @property
     def name(self) -> str:
-        """What the interface is called."""
+        """The name of the interface."""
         return f"vlan{self.vlan}"
 
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """A router outside, played by a host, and its sessions with its leaf: one of each IP version."""
+    """An external router, run on a host, and its sessions with its leaf: one for each IP version."""
 
     host: str
     interface: str
@@ -127,14 +127,14 @@ class External:
 
     @property
     def addresses(self) -> tuple[Interface, ...]:
-        """What it has of its prefixes, to answer with; of a default route nothing."""
+        """The first address of each prefix, with which the router answers; none for a default route."""
         inside = (next(prefix.hosts(), prefix.network_address) for prefix in self.prefixes if prefix.prefixlen)
         return tuple(ip_interface(f"{address}/{address.max_prefixlen}") for address in inside)
 
 
 @dataclass(frozen=True)
 class LeafOverlay:
-    """All that a leaf has of the overlay; ``mtu`` in bytes is what fits its tunnels."""
+    """The overlay of one leaf; ``mtu`` is the largest IP packet in bytes that fits its tunnels."""
 
     mac: str
     mtu: int
@@ -144,7 +144,7 @@ class LeafOverlay:
     vrfs: tuple[Vrf, ...]
     gateways: tuple[GatewayInterface, ...]
     externals: tuple[External, ...] = ()
-    """The routers outside that it has sessions with."""
+    """The external routers that the leaf has sessions with."""
     bonds: tuple[Bonded, ...] = ()
     uplinks: tuple[str, ...] = ()
-    """Its interfaces towards switches."""
+    """The interfaces towards switches."""

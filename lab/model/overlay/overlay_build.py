@@ -1,4 +1,4 @@
-"""What an ``overlay`` section amounts to, laid over the fabric that it is written for."""
+"""Build the overlay of a fabric from its ``overlay`` section."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def make_overlay(spec: OverlaySpec, topology: Topology) -> Overlay:
-    """What a section amounts to, laid over ``topology``; ends that are not there are left out."""
+    """Return the overlay on ``topology``; ends that do not exist are left out."""
     bonds = tuple(_bonds(spec.bonds, topology))
     by_end = bonds_by_member(bonds)
     return Overlay(
@@ -50,7 +50,7 @@ def _bonds(specs: Sequence[BondSpec], topology: Topology) -> Iterator[Bond]:
 
 
 def bonds_by_member(bonds: Iterable[Bond]) -> Bonds:
-    """The end of each bond, by the ends that are its members."""
+    """Return the end of each bond, by the ends that are its members."""
     return {member: bond.end for bond in bonds for member in bond.members}
 
 

@@ -1,6 +1,6 @@
-"""What makes an ``overlay`` section one that can be built: one function per rule, each yielding its findings.
+"""Rules of an ``overlay`` section: one function for each rule, which yields its findings.
 
-``check_overlay`` judges what is written, ``check_attachments`` whether it fits the fabric that it is laid over.
+``check_overlay`` checks the section itself, and ``check_attachments`` whether it fits its fabric.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from lab.model.topology import Link, Topology, Underlay
 
 _TAKEN: Final = re.compile(r"(lo|ipmr-lo|bridge|default|all|any|(swp|eth|vlan|vni)[0-9]+)$")
-"""Names of interfaces that a leaf has, and words of FRR."""
+"""Names of a leaf's interfaces, and keywords of FRR."""
 
 
 def check_overlay(spec: OverlaySpec, underlay: Underlay | None = None) -> Iterator[SpecFinding]:
-    """Every rule that can be checked on what is written here and in ``routing.underlay``."""
+    """Yield the findings of every rule about this section and ``routing.underlay``."""
     yield from check_design(spec)
     yield from _names_are_free(spec)
     yield from _numbers_used_once(spec)
@@ -123,9 +123,9 @@ def _routed_tenants_have_l3vnis(spec: OverlaySpec) -> Iterator[SpecFinding]:
 
 
 def _subnets_are_disjoint(spec: OverlaySpec) -> Iterator[SpecFinding]:
-    """Those that are routed, in each VRF; of what is only bridged every network may have the same.
+    """Yield routed subnets that overlap in a VRF; networks that are only bridged may share subnets.
 
-    In the order of their addresses a subnet that overlaps any before it overlaps the one that reaches farthest.
+    Sorted by address, a subnet that overlaps any before it also overlaps the one with the highest last address.
     """
     placed: dict[tuple[str, int], list[tuple[Subnet, int, str]]] = {}
     for name, network in spec.networks.items():
@@ -145,7 +145,7 @@ def _subnets_are_disjoint(spec: OverlaySpec) -> Iterator[SpecFinding]:
 
 
 def _targets_used_once(spec: OverlaySpec) -> Iterator[SpecFinding]:
-    """What two share would be one to whoever imports it."""
+    """Yield route distinguishers and targets that are used twice: importers could not separate their routes."""
     for key, what in (("rd", "route distinguisher"), ("rt", "route target")):
         used: dict[object, str] = {}
         for section, named in (("networks", spec.networks), ("tenants", spec.tenants)):
@@ -174,7 +174,7 @@ def _leaks_fit(spec: OverlaySpec) -> Iterator[SpecFinding]:
 
 
 def _leaked_apart(spec: OverlaySpec, path: tuple[str | int, ...], one: str, other: str) -> Iterator[SpecFinding]:
-    """Two tenants that reach each other share a table as far as subnets go; and both must route."""
+    """Yield overlapping subnets of tenants that leak, and tenants without routing: leaked subnets share a table."""
     for name in (one, other):
         if spec.tenants[name].l3vni is None:
             yield SpecFinding(path, f"{name} is not routed", "give the tenant an l3vni")
@@ -200,7 +200,7 @@ def _last(subnet: Subnet) -> int:
 
 
 def check_attachments(topology: Topology, spec: OverlaySpec) -> Iterator[SpecFinding]:
-    """Every rule about the hosts that are attached and the links between them."""
+    """Yield the findings of every rule about attached hosts and the links between them."""
     untagged: dict[str, str] = {}
     yield from check_bonds(topology, spec)
     bonds = bonds_by_member(topology.overlay.bonds if topology.overlay is not None else ())
@@ -238,7 +238,7 @@ def _ends_are_hosts(
 
 
 def _hosts_tell_networks_apart(networks: Sequence[Network]) -> Iterator[SpecFinding]:
-    """A host has one table for all its interfaces: of two with one subnet it would use the first alone."""
+    """Yield subnets that a host has in two networks: with one routing table it would only use the first."""
     homes: dict[str, list[Network]] = {}
     for network in networks:
         for host in dict.fromkeys(attachment.end.node for attachment in network.attachments):

@@ -25,10 +25,10 @@ from lab.model.topology import MAX_NODE_NAME, Underlay
 from lab.model.values.fields import NAME, NAME_FORM, SECTION, NodeName, named, written
 
 MAX_NETWORKS: Final = 4000
-"""Networks and tenants of one fabric: each takes a VLAN, and the rules count them."""
+"""The most networks, and the most tenants, of one fabric: each takes a VLAN."""
 _HOST_END: Final = f"{NAME[:-1]}(?::(?:eth|{BOND})[1-9][0-9]{{0,3}})?$"
 LARGEST_ASN: Final = 4_199_999_999
-"""Above it are the fabric's own (RFC 6996)."""
+"""The highest AS number for external routers; the fabric uses higher ones (RFC 6996)."""
 _TARGET: Final = "^([0-9]{1,10}):([0-9]{1,10})$"
 _SOURCE_SPECIFIC: Final = ip_network("232.0.0.0/8")
 _MAC: Final = "^[0-9a-f]{2}(?::[0-9a-f]{2}){5}$"
@@ -132,86 +132,89 @@ class TenantSpec(_Section):
     """A tenant: a VRF on every leaf that has one of its networks."""
 
     l3vni: Vni | None = None
-    """The VNI by which its leaves route to each other; needed where its networks have gateways."""
+    """The VNI for routing between its leaves; needed if its networks have gateways."""
     rd: Distinguisher | None = None
-    """The number of its route distinguisher, behind each leaf's loopback; otherwise FRR's own."""
+    """The number of its route distinguisher, after each leaf's loopback; by default FRR's own."""
     rt: RouteTarget | None = None
-    """Its route target, imported and exported, like 65000:50010; otherwise FRR's own, of AS and VNI."""
+    """Its route target for import and export, like 65000:50010; by default FRR's own, from AS and VNI."""
 
 
 class NetworkSpec(_Section):
-    """A broadcast domain: a VLAN at the leaves where hosts are in it, and a VNI between them."""
+    """A broadcast domain: a VLAN at the leaves of its hosts, and a VNI between them."""
 
     vlan: Vlan
-    """Its VLAN on every leaf; hosts that are tagged use it too."""
+    """Its VLAN on every leaf, and the tag of tagged hosts."""
     l2vni: Vni | None = None
     """Its VNI; plain VLANs have none."""
     tenant: TenantName | None = None
-    """Whose it is. Needed for gateways: they are in the tenant's VRF."""
+    """Its tenant. Needed for gateways, which are in the tenant's VRF."""
     subnets: Annotated[list[Prefix], Field(max_length=2)] = []
     """At most one of IPv4 and one of IPv6. Its hosts get their first free addresses, in the order below."""
     gateways: Annotated[list[Gateway], Field(max_length=2)] = []
-    """Anycast gateways, one in each subnet that is routed: every leaf of the network has this address and one MAC."""
+    """Anycast gateways, one in each routed subnet: every leaf of the network has this address and the same MAC."""
     untagged: list[HostEnd] = []
-    """Hosts whose interface is in this network alone, or carries others with tags: h1, or h1:eth2."""
+    """Hosts with untagged frames of this network on an interface: h1, or h1:eth2."""
     rd: Distinguisher | None = None
-    """The number of its route distinguisher, behind each leaf's loopback; otherwise FRR's own."""
+    """The number of its route distinguisher, after each leaf's loopback; by default FRR's own."""
     rt: RouteTarget | None = None
-    """Its route target, imported and exported, like 65000:10010; otherwise FRR's own, of AS and VNI."""
+    """Its route target for import and export, like 65000:10010; by default FRR's own, from AS and VNI."""
     group: Group | None = None
-    """To which its leaves flood with flooding: multicast; otherwise 239 and the three bytes of its VNI."""
+    """The group that its leaves flood to with flooding: multicast; by default 239 and the three bytes of its VNI."""
     tagged: list[HostEnd] = []
-    """Hosts that send and receive it with its VLAN's tag, on an interface like eth1.10."""
+    """Hosts with tagged frames of this network, on an interface like eth1.10."""
 
     def is_routed(self, subnet: Subnet) -> bool:
-        """Whether one of its subnets has a gateway, in it as rules ask or not, and so is in the tenant's VRF."""
+        """Return whether the network has a gateway of the subnet's IP version, valid or not."""
         return any(gateway.version == subnet.version for gateway in self.gateways)
 
 
 class BorderSpec(_Section):
-    """A router outside the fabric, played by a host, and what it tells its leaf by eBGP, in the tenant's VRF."""
+    """An external router, run on a host. It advertises prefixes to its leaf by eBGP, in the tenant's VRF."""
 
     router: HostEnd
     """A host's end that is untagged in a network of a tenant with gateways: h6, or h6:eth2."""
     asn: Annotated[int, Field(ge=1, le=LARGEST_ASN)]
     """Its AS number."""
     prefixes: Annotated[list[Prefix], Field(min_length=1)]
-    """What it tells: 0.0.0.0/0 for a default route. Of others it has the first address, which answers. Several
-    routers may tell one: a border leaf sends by its own, others by all border leaves that are nearest."""
+    """Advertised prefixes; 0.0.0.0/0 is a default route. The first address of each other prefix answers. Several
+    routers may advertise a prefix: a border leaf uses its own router, others use the nearest border leaves.
+    """
 
 
 class BondSpec(_Section):
-    """Interfaces of one host, to two leaves or more, that are one: all of them carry, and any may fail."""
+    """Interfaces of one host to two or more leaves, aggregated: all of them carry traffic, and any may fail."""
 
     number: Annotated[int, Field(ge=BOND_RANGE[0], le=BOND_RANGE[1])]
-    """Of its name and its segment: 1 for bond1, which networks name like h1:bond1."""
+    """Number of the bond and its segment: 1 for bond1, which networks name like h1:bond1."""
     members: Annotated[list[HostEnd], Field(min_length=2, max_length=8)]
     """The host's interfaces, like [h1:eth1, h1:eth2]."""
     forwarder: NodeName | None = None
-    """The leaf that gives the host what is flooded in tunnels, as long as it is there; otherwise FRR elects."""
+    """The preferred designated forwarder, which delivers flooded frames to the host; by default FRR elects one."""
 
 
 class OverlaySpec(_Section):
-    """Tenants over the fabric: BGP EVPN (RFC 7432, RFC 8365) tells where they are, VXLAN carries their packets."""
+    """Tenants over the fabric, with BGP EVPN (RFC 7432, RFC 8365) and VXLAN."""
 
     design: Annotated[Design, Field(strict=False)] = Design.EBGP
-    """Which sessions carry EVPN's routes. ebgp: those of the underlay, hop by hop. ebgp-multihop: sessions between
-    the loopbacks of leaves and spines. ibgp: the same in one AS, spines reflect routes. vlans: none, and no VXLAN;
-    links between switches are trunks, and of them a spanning tree carries (IEEE 802.1D)."""
+    """Sessions that carry EVPN routes. ebgp: those of the underlay, hop by hop. ebgp-multihop: sessions between the
+    loopbacks of leaves and spines. ibgp: the same in one AS, spines reflect routes. vlans: no EVPN and no VXLAN;
+    links between switches are trunks with a spanning tree (IEEE 802.1D).
+    """
     underlay: Annotated[Underlay, Field(strict=False)] | None = None
-    """The same as routing.underlay, which is the place for it. Given twice, both must agree."""
+    """Alias of routing.underlay, which is preferred. If both are set, they must agree."""
     flooding: Annotated[Flooding, Field(strict=False)] = Flooding.INGRESS
-    """What becomes of broadcasts. ingress-replication: a leaf sends a copy to each other leaf. multicast: one to the
-    network's group, which PIM-SM brings to all (RFC 7761)."""
+    """Delivery of broadcasts. ingress-replication: a leaf sends a copy to each other leaf. multicast: one copy to the
+    network's group, which PIM-SM delivers (RFC 7761).
+    """
     gateway_mac: Mac = GATEWAY_MAC
     """The MAC address of every gateway, the same on all leaves."""
     tenants: Annotated[dict[TenantName, TenantSpec], _NAMED_ONLY] = {}
-    """Tenants by name, which is their VRF's."""
+    """Tenants by name, which is also the name of their VRF."""
     networks: Annotated[dict[NetworkName, NetworkSpec], _NAMED_ONLY] = {}
     """Networks by name."""
     leaks: list[Annotated[list[TenantName], Field(min_length=2, max_length=2)]] = []
     """Pairs of tenants that reach each other's subnets, like [blue, red]: each VRF imports the other's routes."""
     border: list[BorderSpec] = []
-    """Routers outside: their prefixes go to all leaves of the tenant as routes of type 5."""
+    """External routers: all leaves of the tenant get their prefixes as type-5 routes."""
     bonds: Annotated[list[BondSpec], Field(max_length=BOND_RANGE[1])] = []
-    """Hosts that are on several leaves at once, by LACP and an Ethernet segment (RFC 7432 section 8)."""
+    """Hosts on several leaves at once, with LACP and an Ethernet segment (RFC 7432 section 8)."""

@@ -1,6 +1,6 @@
-"""An overlay as plain data for JSON, and back, exactly.
+"""Serialise an overlay to plain data for JSON, and restore it exactly.
 
-Many like things are stored as lists without the names of their fields. Both directions take the names from one tuple.
+Records are stored as lists without field names. Both directions take the names from one tuple.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _NETWORK: Final = (
     "name", "vlan", "l2vni", "tenant", "subnets", "gateways", "attachments", "rd", "rt", "group",
 )  # fmt: skip
 _TENANT_ALWAYS, _NETWORK_ALWAYS = 2, 7
-"""Fields that the first versions stored already."""
+"""The number of fields in the first version of the format."""
 
 
 def by_name(names: Sequence[str], values: Sequence[Any], least: int | None = None) -> dict[str, Any]:
-    """Stored values by the names of their fields; the last ones may be missing, down to ``least``.
+    """Return stored values by field name; trailing ones may be missing, down to ``least``.
 
-    ValueError when there are fewer, or more than names; TypeError when they are no list.
+    Raises ValueError if there are too few or too many, and TypeError if they are no list.
     """
     if not isinstance(values, list):
         raise TypeError(values)
@@ -35,7 +35,7 @@ def by_name(names: Sequence[str], values: Sequence[Any], least: int | None = Non
 
 
 def dump_overlay(overlay: Overlay) -> dict[str, Any]:
-    """Plain data that ``restore_overlay`` turns into an equal overlay, also after JSON."""
+    """Return plain data for ``restore_overlay``; it survives JSON."""
     return {
         "design": overlay.design,
         "gateway_mac": overlay.gateway_mac,
@@ -65,10 +65,9 @@ def _dump_network(network: Network) -> list[Any]:
 
 
 def restore_overlay(data: dict[str, Any]) -> Overlay:
-    """The overlay that ``dump_overlay`` wrote; ValueError, TypeError or KeyError when the data is damaged.
+    """Return the overlay of ``dump_overlay``; raise ValueError, TypeError or KeyError if the data is damaged.
 
-    Recordings of before there were leaks, distinguishers and targets have none, no border, no bonds and no
-    groups.
+    Old recordings lack leaks, distinguishers, targets, border, bonds or groups.
     """
     return Overlay(
         tenants=tuple(Tenant(**by_name(_TENANT, each, _TENANT_ALWAYS)) for each in data["tenants"]),

@@ -51,34 +51,34 @@ if TYPE_CHECKING:
 
 BRIDGE: Final = "bridge"
 TERMINATION: Final = "ipmr-lo"
-"""By which FRR's pimd knows where packets to the groups of tunnels are to end."""
+"""The interface on which FRR's pimd terminates the groups of tunnels."""
 _PREFERRED: Final = 32767
-"""FRR's own preference for being a segment's designated forwarder."""
+"""FRR's default preference in the election of designated forwarders."""
 _MOST_PREFERRED: Final = 40000
-"""That of the leaf that is named."""
+"""The preference of the leaf that ``forwarder`` names."""
 _FIRST_TABLE: Final = 1001
 _LARGEST_MTU: Final = 9216
 
 
 class OverlayPlan:
-    """The whole overlay by node."""
+    """The overlay of all nodes."""
 
     def __init__(self, topology: Topology, overlay: Overlay) -> None:
         self._topology = topology
         self._overlay = overlay
         self.numbers: Mapping[str, int] = {node.name: number for number, node in enumerate(topology.nodes, start=1)}
-        """Of nodes, from 1, no two the same."""
+        """The number of each node, from 1."""
 
     @cached_property
     def l3_vlans(self) -> Mapping[str, int]:
-        """The VLAN of each tenant's L3VNI, for those that have one."""
+        """The VLAN of each tenant's L3VNI, for tenants with one."""
         used = {network.vlan for network in self._overlay.networks}
         free = (vlan for vlan in range(VLAN_RANGE[1], 0, -1) if vlan not in used)
         return {tenant.name: next(free) for tenant in self._overlay.tenants if tenant.l3vni}
 
     @cached_property
     def members(self) -> Mapping[str, tuple[Network, ...]]:
-        """The networks of each leaf that has any: those of the hosts on it, in the order of the text."""
+        """The networks of each leaf with hosts in any, in the order of the text."""
         found: dict[str, list[Network]] = {}
         for network in self._overlay.networks:
             for attachment in network.attachments:
@@ -90,7 +90,7 @@ class OverlayPlan:
 
     @cached_property
     def leaves(self) -> Mapping[str, LeafOverlay]:
-        """What each leaf with a network has for EVPN; nothing in plain VLANs."""
+        """The EVPN plan of each leaf with a network; empty for plain VLANs."""
         return (
             {}
             if self._overlay.plain
@@ -99,7 +99,7 @@ class OverlayPlan:
 
     @cached_property
     def bridges(self) -> Mapping[str, Bridged]:
-        """The bridge of each switch of plain VLANs, the top tier first; none with EVPN."""
+        """The bridge of each switch with plain VLANs, the top tier first; empty with EVPN."""
         if not self._overlay.plain:
             return {}
         switches = enumerate(self._topology.switches)
@@ -119,7 +119,7 @@ class OverlayPlan:
 
     @cached_property
     def hosts(self) -> Mapping[str, tuple[HostInterface, ...]]:
-        """The interfaces in networks of each host that has any; what is untagged comes first."""
+        """The interfaces of each host in networks, untagged ones first."""
         found: dict[str, list[HostInterface]] = {}
         for network in self._overlay.networks:
             addresses = _addresses(network)
@@ -136,7 +136,7 @@ class OverlayPlan:
 
     @cached_property
     def externals(self) -> Mapping[str, External]:
-        """The routers outside, by the host that plays one."""
+        """The external routers, by host."""
         found = {}
         for border in self._overlay.border:
             place = Attachment(border.router)
@@ -156,7 +156,7 @@ class OverlayPlan:
 
     @cached_property
     def attached(self) -> frozenset[Endpoint]:
-        """Both ends of every link that is in a network: no address of the underlay is theirs."""
+        """Both ends of every link in a network; they have no address in the underlay."""
         ends = {
             end
             for network in self._overlay.networks
@@ -180,7 +180,7 @@ class OverlayPlan:
         return {node: tuple(own) for node, own in found.items()}
 
     def _bonded(self, bond: Bond) -> Iterator[tuple[str, Bonded]]:
-        """A bond at its host, and then at each of its leaves; the forwarder is who prefers it most."""
+        """Yield a bond at its host, and then at each of its leaves."""
         members = self._members_of(bond.end)
         links = [(self._link_at(end), end) for end in members]
         ports = [link.other(end) for link, end in links]
@@ -197,11 +197,11 @@ class OverlayPlan:
         return names.index(interface) + 1
 
     def _members_of(self, end: Endpoint) -> tuple[Endpoint, ...]:
-        """The ends of links that an end is, or is a bond of."""
+        """Return the members of a bond's end; other ends are returned alone."""
         return next((bond.members for bond in self._overlay.bonds if bond.end == end), (end,))
 
     def _ports_of(self, end: Endpoint) -> list[Endpoint]:
-        """The interfaces of leaves that a host's end is on: of a bond the bonds there."""
+        """Return the interfaces of leaves that a host's end is connected to; for a bond, the bonds there."""
         ports = (self._link_at(member).other(member) for member in self._members_of(end))
         bonded = end not in self._members_of(end)
         return list(dict.fromkeys(Endpoint(port.node, end.interface) if bonded else port for port in ports))
@@ -245,7 +245,7 @@ class OverlayPlan:
                 yield here.interface
 
     def _room(self) -> int:
-        """Bytes of IP packet that fit a tunnel over every link between switches."""
+        """Return the largest IP packet in bytes that fits a tunnel over every link between switches."""
         between = [
             link.mtu
             for link in self._topology.links
@@ -298,12 +298,12 @@ class OverlayPlan:
 
 
 def plan_overlay(topology: Topology) -> OverlayPlan | None:
-    """The overlay of ``topology`` by node; None where it has none."""
+    """Return the overlay of ``topology`` by node; None without an overlay."""
     return None if topology.overlay is None else OverlayPlan(topology, topology.overlay)
 
 
 def mac_of(number: int, position: int) -> str:
-    """The MAC of a node's interface, both counted from 1 (``addressing``)."""
+    """Return the MAC of a node's interface, both counted from 1 (``addressing``)."""
     return f"02:1a:{number >> 8:02x}:{number & 255:02x}:{position >> 8:02x}:{position & 255:02x}"
 
 
@@ -312,7 +312,7 @@ def _in(subnet: Subnet, address: Address) -> Interface:
 
 
 def _addresses(network: Network) -> list[tuple[InterfaceAddress, ...]]:
-    """The addresses of each attachment: of every subnet the first that are free."""
+    """Return the addresses of each attachment: the first free ones of every subnet."""
     count = len(network.attachments)
     columns = []
     for subnet in network.subnets:

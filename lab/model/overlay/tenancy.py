@@ -1,4 +1,4 @@
-"""Tenants for a regular fabric, hosts dealt out among them one by one; and whose each host's end is."""
+"""Distribute the hosts of a regular fabric among tenants, and map hosts' ends to tenants."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from lab.model.topology import Endpoint, Topology
 
 MAX_TENANTS: Final = 250
-"""That can be dealt out: each has an octet of 10.0.0.0/8."""
+"""The most tenants to distribute: each uses an octet of 10.0.0.0/8."""
 _FIRST_VLAN: Final = 10
 _FIRST_L2VNI, _FIRST_L3VNI = 10_000, 50_000
 _STEP: Final = 16
-"""Networks of 10.n.0.0/16 that are a /20 each: one for each rail."""
+"""Networks of 10.n.0.0/16 are a /20 each, one for each rail."""
 
 
 def deal(topology: Topology, tenants: int) -> Iterator[str]:
-    """The lines of ``tenants`` and ``networks``: host h1 is of tenant 1, h2 of tenant 2, and so on and round again.
+    """Yield the lines of ``tenants`` and ``networks``; hosts are assigned to tenants in turn.
 
-    A tenant has a network for all of its hosts' first interfaces, one for the second, ... UsageError when there are
-    fewer hosts than tenants.
+    A tenant has a network for its hosts' first interfaces, one for the second ones, and so on. UsageError is raised
+    if there are fewer hosts than tenants.
     """
     hosts = topology.hosts
     if tenants > len(hosts):
@@ -63,7 +63,7 @@ def _network(tenant: int, rail: int, vlan: int, own: list[str], several: bool) -
 
 
 def tenants_of_ends(topology: Topology) -> Mapping[Endpoint, str]:
-    """The tenant of each host's end: of the network that it is in without a tag, or else of its first."""
+    """Return the tenant of each host's end: that of its untagged network, or of its first one."""
     found: dict[Endpoint, str] = {}
     for tagged in (False, True):
         for end, network in _of_tenants(topology, tagged=tagged):
@@ -72,9 +72,10 @@ def tenants_of_ends(topology: Topology) -> Mapping[Endpoint, str]:
 
 
 def reach_of_ends(topology: Topology) -> Mapping[Endpoint, tuple[str, str]]:
-    """What hosts' ends that reach each other by their first addresses share: a tenant and "", or a bridged network.
+    """Return a key for each host's end; ends with the same key reach each other by their first addresses.
 
-    Of what is only bridged the tenant's other networks may have the same addresses. Ends without any are left out.
+    The key is a tenant and "" or, if the network is only bridged, a tenant and the network, because a tenant's
+    bridged networks may share addresses. Ends without an address are left out.
     """
     return {
         end: (network.tenant, "" if network.gateway_of(network.subnets[0]) is not None else network.name)
@@ -84,7 +85,7 @@ def reach_of_ends(topology: Topology) -> Mapping[Endpoint, tuple[str, str]]:
 
 
 def _of_tenants(topology: Topology, *, tagged: bool) -> Iterator[tuple[Endpoint, Network]]:
-    """Hosts' ends in networks that are a tenant's: of a bond its members."""
+    """Yield hosts' ends in networks of tenants; a bond is replaced by its members."""
     overlay = topology.overlay
     members = {bond.end: bond.members for bond in (overlay.bonds if overlay else ())}
     for network in overlay.networks if overlay else ():

@@ -1,4 +1,4 @@
-"""Whether an overlay and its underlay fit: the protocol is said once, and the design works over it."""
+"""Rules of overlay and underlay: the protocol is set once, and the design works over it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def check_underlay(spec: OverlaySpec, routing: Underlay | None) -> Iterator[SpecFinding]:
-    """What is wrong with ``overlay.underlay``, or with ``routing.underlay`` beside the overlay."""
+    """Yield findings about ``overlay.underlay``, or about ``routing.underlay`` with this overlay."""
     if spec.underlay is not None and routing is not None and spec.underlay is not routing:
         message = f"{spec.underlay} contradicts routing.underlay, which is {routing}"
         yield SpecFinding(("overlay", "underlay"), message, "keep routing.underlay, and leave this one out")

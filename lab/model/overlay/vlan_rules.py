@@ -1,4 +1,4 @@
-"""Whether what is asked of plain VLANs is something that they have: they bridge, and nothing else."""
+"""Rules of plain VLANs, which only bridge."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OTHERWISE = "or choose a design with EVPN"
 
 
 def check_design(spec: OverlaySpec) -> Iterator[SpecFinding]:
-    """What the design does not have, and of networks of EVPN what they must."""
+    """Yield keys that plain VLANs do not support, and EVPN networks without a VNI."""
     if spec.design is not Design.VLANS:
         for name, network in spec.networks.items():
             if network.l2vni is None:
@@ -60,7 +60,7 @@ def _refused(path: Path, why: str, remedy: str) -> SpecFinding:
 
 
 def check_plain(topology: Topology) -> Iterator[SpecFinding]:
-    """Whether the rest of the fabric is of plain VLANs: no lossless port, no router, no host without a network."""
+    """Yield parts of the fabric that plain VLANs do not support: QoS, FRR lines, and hosts without a network."""
     if topology.overlay is None or not topology.overlay.plain:
         return
     if topology.qos is not None:
