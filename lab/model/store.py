@@ -1,6 +1,7 @@
-"""A resolved topology as JSON and back, exactly, in milliseconds: what a running fabric remembers of itself.
+"""Serialise a resolved topology to JSON, and restore it exactly: the state of a running fabric.
 
-Not the format people write (``spec``), and without pydantic: every command about a running fabric starts with it.
+This is not the format that users write (``spec``), and avoids pydantic for speed, because every command on a running
+fabric starts with it.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ _BFD: Final = ("enabled", "interval", "multiplier")
 _NODE: Final = ("name", "role", "pod", "rdma")
 _LINK: Final = ("rate", "mtu", "delay")
 _ENDS: Final = 4
-"""A link's two ends, node and interface of each, lie before its other fields."""
+"""The two ends of a link, node and interface each, come before its other fields."""
 
 
 def dump(topology: Topology) -> str:
-    """One line of JSON that ``restore`` turns into an equal topology."""
+    """Return one line of JSON for ``restore``."""
     routing, bfd = topology.routing, topology.routing.bfd
     return json.dumps(
         {
@@ -72,7 +73,7 @@ def dump(topology: Topology) -> str:
 
 
 def restore(text: str, source: str = "<stored topology>") -> Topology:
-    """The topology that ``dump`` wrote; InvalidInput when ``text`` is damaged or of another version of rocelab."""
+    """Return the topology of ``dump``; raise InvalidInput if it is damaged or of another version of rocelab."""
     try:
         data = json.loads(text)
         if data["version"] == _VERSION:
@@ -85,7 +86,7 @@ def restore(text: str, source: str = "<stored topology>") -> Topology:
 
 
 def _topology(data: dict[str, Any]) -> Topology:
-    # Recordings of before there was `routing.underlay` have it in their overlay, or none.
+    # Old recordings have `underlay` in their overlay, or not at all.
     underlay = data.get("underlay") or (data["overlay"] or {}).get("underlay", Underlay.EBGP)
     pools: dict[str, Any] = {
         name: ip_network(prefix) for name, prefix in zip(_POOLS, data["addressing"], strict=True)

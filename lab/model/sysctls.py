@@ -1,4 +1,4 @@
-"""The kernel's knobs of a node, by path below /proc/sys: the same wherever the node is a network namespace."""
+"""The sysctls of a node, by path below /proc/sys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lab.model.topology import Routing
 
 HASH_SEED: Final = "net/ipv4/fib_multipath_hash_seed"
-"""Linux 6.11 and newer; what a switch hashes with, in ``NodePlan.hash_seed``."""
+"""The seed of a switch's ECMP hash, from ``NodePlan.hash_seed``; Linux 6.11 and newer."""
 
 _EVERY_NODE: Final = {
     "net/ipv4/conf/all/rp_filter": 0,
@@ -37,7 +37,7 @@ _EVERY_SWITCH: Final = {
 
 
 def sysctls_of(plan: NodePlan, routing: Routing) -> dict[str, int]:
-    """What is set before a node has interfaces, which inherit some of it at birth; ``HASH_SEED`` is not among it."""
+    """Return the sysctls to set before a node has interfaces, which inherit some; ``HASH_SEED`` is set separately."""
     found = dict(_EVERY_NODE)
     if plan.node.role.is_switch:
         found |= _EVERY_SWITCH

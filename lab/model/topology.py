@@ -1,7 +1,7 @@
-"""A fabric as it will be built: nodes, links and intent, every default filled in, every rule kept.
+"""A resolved fabric: nodes, links and intent, with every default filled in and every rule checked.
 
-This is the resolved form. What people write is in ``spec``, how the one becomes the other in ``load``.
-Interfaces are called ``swp1`` on switches and ``eth1`` on hosts, counted from 1 in the order of the links.
+``spec`` has the form that users write, and ``load`` converts it. Interfaces are named ``swp1`` on switches and
+``eth1`` on hosts, counted from 1 in the order of the links.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 MTU_RANGE: Final = (1280, 9216)
 """Bytes of IP packet: IPv6's minimum (RFC 8200 section 5) to the usual jumbo limit of a switch."""
 RATE_RANGE: Final = (10**6, 25 * 10**9)
-"""Bits per second that one kernel can shape to with any meaning."""
+"""Bits per second that one kernel can shape to accurately."""
 DELAY_RANGE: Final = (0.0, 1.0)
 """Seconds, one way."""
 MAX_NODE_NAME: Final = 32
-"""Characters: a node's name is the end of a namespace's, and its hostname."""
+"""Characters: a node's name is its hostname, and part of its namespace's name."""
 MAX_FABRIC_NAME: Final = 24
 """Characters: with a node's name and an interface's it must fit an altname (127) and an RDMA device (63)."""
 MAX_INTERFACE_NAME: Final = 15
@@ -33,7 +33,7 @@ MAX_INTERFACE_NAME: Final = 15
 
 
 class Role(StrEnum):
-    """The tier of a node; each but ``host`` runs a router."""
+    """The tier of a node; all but ``host`` are switches."""
 
     SUPERSPINE = "superspine"
     SPINE = "spine"
@@ -52,17 +52,17 @@ class Role(StrEnum):
 
 
 class HashPolicy(StrEnum):
-    """What ECMP looks at (the kernel's fib_multipath_hash_policy)."""
+    """The fields that ECMP hashes (the kernel's fib_multipath_hash_policy)."""
 
     L3 = "l3"
     L4 = "l4"
 
     @property
     def sysctl(self) -> int:
-        """The value of net.ipv4.fib_multipath_hash_policy: addresses, or the fields of ``HASH_FIELDS``.
+        """The value of net.ipv4.fib_multipath_hash_policy: 0 for addresses, 3 for the fields of ``HASH_FIELDS``.
 
-        Not 1, the kernel's L4: it takes the hash that a packet has already, and every packet has one, the same all
-        the way, since receive steering computed it (get_rps_cpu). All switches would hash alike, whatever their seed.
+        Not 1, the kernel's L4: it reuses the hash that receive steering (get_rps_cpu) stores in a packet, which stays
+        the same along the path. All switches would hash alike, whatever their seed.
         """
         return {HashPolicy.L3: 0, HashPolicy.L4: 3}[self]
 
@@ -72,21 +72,21 @@ HASH_FIELDS: Final = 0x37
 
 
 class SeedPolicy(StrEnum):
-    """Whether each switch hashes with a seed of its own; ``shared`` polarises a fabric of three tiers."""
+    """Whether each switch hashes with its own seed; ``shared`` polarises a fabric of three tiers."""
 
     PER_SWITCH = "per-switch"
     SHARED = "shared"
 
 
 class HostFamily(StrEnum):
-    """What a host's link to its leaf is numbered with: a /31 (RFC 3021) or a /64."""
+    """The addresses of a link to a host: a /31 (RFC 3021) or a /64."""
 
     IPV4 = "ipv4"
     IPV6 = "ipv6"
 
 
 class Underlay(StrEnum):
-    """Which protocol brings packets from leaf to leaf."""
+    """The routing protocol between switches."""
 
     EBGP = "ebgp"
     """A session on each link, an AS for each leaf (RFC 7938)."""
@@ -97,13 +97,13 @@ class Underlay(StrEnum):
 
     @property
     def is_igp(self) -> bool:
-        """Whether it is a link-state protocol, whose neighbours are adjacencies and no sessions."""
+        """Whether it is a link-state protocol, with adjacencies instead of sessions."""
         return self is not Underlay.EBGP
 
 
 @dataclass(frozen=True, slots=True)
 class Bfd:
-    """Liveness of every session and adjacency (RFC 5880); ``interval`` in seconds.
+    """BFD of every session and adjacency (RFC 5880); ``interval`` in seconds.
 
     Detection takes interval x multiplier.
     """
@@ -115,9 +115,9 @@ class Bfd:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredFault:
-    """Something that is to be broken as soon as the fabric runs: what it means is known to ``lab.faults``.
+    """A fault of the topology file; ``lab.faults`` interprets it.
 
-    Times are seconds: it comes ``after`` a while, stays ``lasting``, and comes again ``every`` so often.
+    Times are in seconds: it starts ``after`` convergence, lasts ``lasting``, and recurs with the period ``every``.
     """
 
     kind: str
@@ -144,7 +144,7 @@ class Routing:
 
 @dataclass(frozen=True, slots=True)
 class Addressing:
-    """The pools that ``addressing.plan_addresses`` numbers a fabric from; disjoint, and big enough for it."""
+    """The address pools of ``addressing.plan_addresses``: disjoint, and large enough for the fabric."""
 
     leaf_loopbacks: IPv4Network = IPv4Network("10.253.0.0/16")
     spine_loopbacks: IPv4Network = IPv4Network("10.254.0.0/16")
@@ -168,7 +168,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A switch or a host. ``pod`` counts from 1 where the fabric has pods; ``rdma`` asks for rxe on every NIC."""
+    """A switch or a host. ``pod`` counts from 1 in fabrics with pods; ``rdma`` adds rxe to every NIC."""
 
     name: str
     role: Role
@@ -192,14 +192,14 @@ class Link:
         return self.a, self.b
 
     def end_at(self, node: str) -> Endpoint:
-        """The end that is at ``node``; KeyError when neither is."""
+        """Return the end at ``node``; raise KeyError if there is none."""
         for end in self.ends:
             if end.node == node:
                 return end
         raise KeyError(node)
 
     def other(self, end: Endpoint) -> Endpoint:
-        """The opposite end."""
+        """Return the opposite end."""
         return self.b if end == self.a else self.a
 
     def __str__(self) -> str:
@@ -208,9 +208,9 @@ class Link:
 
 @dataclass(frozen=True)
 class Topology:
-    """A whole fabric. Immutable; equal when built from the same text.
+    """A whole fabric. Immutable; equal if built from the same text.
 
-    Without ``qos`` its links are shaped and nothing else; with it every port is a lossless one (``qos.resolve``).
+    Without ``qos``, links are only shaped; with it, every port is lossless (``qos.resolve``).
     """
 
     name: str
@@ -221,19 +221,19 @@ class Topology:
     addressing: Addressing = field(default_factory=Addressing)
     qos: QosIntent | None = None
     frr: Mapping[str, str] = field(default_factory=dict)
-    """Lines for FRR by the switch's name."""
+    """Additional FRR lines by switch."""
     faults: tuple[DeclaredFault, ...] = ()
     overlay: Overlay | None = None
     """Its tenants and networks; without them every host is in the underlay."""
 
     @property
     def borrows(self) -> bool:
-        """Whether links between switches have the address of the loopback: OSPF, IS-IS and PIM need one."""
+        """Whether links between switches borrow the loopback's address, for OSPF, IS-IS and PIM."""
         return self.routing.underlay.is_igp or (self.overlay is not None and self.overlay.multicast)
 
     @property
     def has_bgp(self) -> bool:
-        """Whether its switches speak BGP: for the underlay, or for EVPN."""
+        """Whether switches run BGP, for the underlay or for EVPN."""
         if self.overlay is not None and self.overlay.plain:
             return False
         return self.overlay is not None or not self.routing.underlay.is_igp
@@ -252,7 +252,7 @@ class Topology:
         return {name: tuple(links) for name, links in found.items()}
 
     def node(self, name: str) -> Node:
-        """The node called ``name``; KeyError when there is none."""
+        """Return the node named ``name``; raise KeyError if there is none."""
         return self.by_name[name]
 
     def links_of(self, node: str) -> tuple[Link, ...]:

@@ -1,7 +1,7 @@
-"""What somebody expects of figures, as ``drops == 0 and goodput(h1, h4) >= 90Mbit``: parsed, and judged.
+"""Expectations of measured figures, like ``drops == 0 and goodput(h1, h4) >= 90Mbit``: parse and judge them.
 
-A figure, perhaps of some place, is compared with a number, which may have a unit; ``and`` joins comparisons. There is
-nothing else: nothing is computed, called or looked up but the figures.
+A comparison has a figure with optional arguments, and a number with an optional unit; ``and`` joins comparisons.
+Nothing else is evaluated.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LONGEST: Final = 10_000
 
 
 class ExpectationUnit(StrEnum):
-    """What a figure is counted in."""
+    """The unit of a figure."""
 
     NUMBER = "number"
     BYTES = "size"
@@ -62,7 +62,7 @@ class ExpectationVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One comparison of an expectation; ``arguments`` say of what its ``figure`` is."""
+    """One comparison of an expectation; ``arguments`` select the object of its ``figure``."""
 
     text: str
     figure: str
@@ -73,7 +73,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class FigureValue:
-    """The value of a figure, None where it was not measured, and ``why`` then."""
+    """The value of a figure, or None and the reason ``why`` it was not measured."""
 
     value: float | None
     unit: ExpectationUnit = ExpectationUnit.NUMBER
@@ -82,7 +82,7 @@ class FigureValue:
 
 @dataclass(frozen=True, slots=True)
 class ExpectationResult:
-    """A comparison, what was seen, and whether it holds."""
+    """A comparison, the measured value, and the verdict."""
 
     expected: str
     verdict: ExpectationVerdict
@@ -91,7 +91,7 @@ class ExpectationResult:
 
 
 def parse(text: str) -> list[Comparison]:
-    """The comparisons of an expectation; UsageError when it is none."""
+    """Return the comparisons of an expectation; raise UsageError for invalid text."""
     found = []
     for part in _AND.split(text[:_LONGEST]):
         match = _COMPARISON.fullmatch(part)
@@ -106,7 +106,7 @@ def parse(text: str) -> list[Comparison]:
 
 
 def judge(comparison: Comparison, seen: FigureValue) -> ExpectationResult:
-    """Whether it holds of what was seen; UsageError when its number has a unit that the figure has not."""
+    """Judge a comparison; raise UsageError if the unit of its number does not suit the figure."""
     try:
         bound = _READERS[seen.unit](comparison.bound)
     except ValueError as error:

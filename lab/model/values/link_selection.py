@@ -1,7 +1,7 @@
-"""Links as people name them.
+"""Select links by name.
 
-``leaf1:swp1`` is one, by an end; ``leaf1--spine1`` all between two nodes; ``leaf1`` all of a node; ``leaf`` all of a
-tier; ``h1..h5`` all on the shortest paths.
+``leaf1:swp1`` is one link, by an end; ``leaf1--spine1`` are all between two nodes; ``leaf1`` all of a node; ``leaf``
+all of a tier; ``h1..h5`` all on the shortest paths.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 _BETWEEN = re.compile(r"--|,")
 _PATH = ".."
 FORMS = "write leaf1:swp1, leaf1--spine1, a node like leaf1, a tier like leaf, or a path like h1..h5"
-"""The remedy where a name is none."""
+"""The remedy for a name that matches no link."""
 PORT_FORMS = "write leaf1:swp1, a node like leaf1, or a tier like leaf"
 """The same for ports."""
 
 
 class Chosen(NamedTuple):
-    """A link, and the end of it that was named first."""
+    """A link, with the end that was named first."""
 
     end: Endpoint
     link: Link
 
 
 def choose_links(topology: Topology, names: Iterable[str]) -> tuple[Chosen, ...]:
-    """The links that ``names`` mean, in their order, each once.
+    """Return the links that match ``names``, in their order, each once.
 
-    UsageError when a name means none; it lists what is near to it.
+    UsageError is raised for a name without a match; it suggests similar ones.
     """
     chosen: dict[Link, Chosen] = {}
     for name in names:
@@ -47,9 +47,9 @@ def choose_links(topology: Topology, names: Iterable[str]) -> tuple[Chosen, ...]
 
 
 def choose_ports(topology: Topology, names: Iterable[str]) -> tuple[Endpoint, ...]:
-    """The ports that ``names`` mean, in their order, each once: ``leaf1:swp1``, all of ``leaf1``, or of a tier.
+    """Return the ports that match ``names``, in order, each once: ``leaf1:swp1``, all of ``leaf1``, or of a tier.
 
-    UsageError when a name means none.
+    UsageError is raised for a name without a match.
     """
     chosen: dict[Endpoint, None] = {}
     for name in map(str.strip, names):
@@ -88,7 +88,7 @@ def _known(topology: Topology, node: str) -> str:
 
 
 def _of_nodes(topology: Topology, name: str) -> list[Chosen]:
-    """All links of a node, or of all nodes of a tier; a node may be called like a tier, and then it is meant."""
+    """Return all links of a node, or of all nodes of a tier; a node named like a tier takes precedence."""
     nodes = [node.name for node in topology.nodes if node.role == name]
     if name in topology.by_name:
         nodes = [name]

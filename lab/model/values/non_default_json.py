@@ -1,4 +1,4 @@
-"""Records whose fields all have defaults, as JSON of those that are otherwise."""
+"""JSON of dataclasses whose fields all have defaults: only the fields that differ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def dump(record: DataclassInstance) -> str:
-    """What of ``record``, a dataclass, is not as it is by default; sets as sorted lists."""
+    """Return the fields of ``record`` that differ from their defaults, as JSON; sets become sorted lists."""
     standard, kept = type(record)(), {}
     for field in fields(record):
         value = getattr(record, field.name)

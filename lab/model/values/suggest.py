@@ -1,4 +1,4 @@
-"""What somebody may have meant who wrote a name that is not there."""
+"""Suggest a known name for a misspelt one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _MANY: Final = 4
 
 
 def suggest(word: str, known: Iterable[str], otherwise: str) -> str:
-    """``did you mean 'leaf1'?`` when something known is close to ``word``; for a number that is not there, which are.
+    """Return ``did you mean 'leaf1'?`` if a known name is similar, or the range of known numbers.
 
-    Leaf77 is no slip of the hand for leaf3: names that differ in their last number alone are not close.
+    Names that differ only in their last number are not similar: leaf77 is no typing error for leaf3.
     """
     names = list(known)
     stem = word[:64].rstrip(_DIGITS)
@@ -29,7 +29,7 @@ def suggest(word: str, known: Iterable[str], otherwise: str) -> str:
 
 
 def runs(numbers: Iterable[int]) -> list[list[int]]:
-    """Ascending numbers as runs, each its first and its last: one number where they are the same."""
+    """Return ascending numbers as runs of first and last number; a run of one has a single entry."""
     found: list[list[int]] = []
     for number in numbers:
         if found and number == found[-1][-1] + 1:

@@ -1,7 +1,6 @@
-"""Data against the spec: every error as a finding in the words of the file, and a spec of all that was right.
+"""Validate data against the spec: report every error in terms of the file, and keep the valid part.
 
-A file with one wrong key still deserves to hear about its dangling links, so what is wrong is cut out, as little of
-it as can be, and the rest is handed on to the rules.
+Invalid values are removed, as few as possible, so that the rules can check the rest in the same run.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _ROUNDS: Final = 8
 
 
 class SpecFinding(NamedTuple):
-    """A problem whose line is not looked up yet."""
+    """A problem without its line."""
 
     path: Path
     message: str
@@ -38,9 +37,9 @@ class SpecFinding(NamedTuple):
 
 @dataclass(frozen=True)
 class Draft:
-    """What of a file is well-formed, and the names it has, right or wrong: of sections, nodes and QoS profiles.
+    """The valid part of a file, and all names in it, valid or not: of sections, nodes and QoS profiles.
 
-    ``link_numbers`` are the places that ``spec.links`` have in the file.
+    ``link_numbers`` are the positions of ``spec.links`` in the file.
     """
 
     spec: TopologySpec
@@ -51,7 +50,7 @@ class Draft:
 
 
 def validate(data: Value) -> tuple[Draft | None, list[SpecFinding]]:
-    """Check ``data`` against ``TopologySpec``; the draft is None when too little is right to go on."""
+    """Check ``data`` against ``TopologySpec``; the draft is None if too little is valid."""
     if data is None:
         return None, [SpecFinding((), "is empty", "begin with `rocelab topology new leaf-spine`")]
     if not isinstance(data, dict):
@@ -63,7 +62,7 @@ def validate(data: Value) -> tuple[Draft | None, list[SpecFinding]]:
 
 
 def _behind_shape(data: Mapping[str, Value], error: ValidationError) -> list[SpecFinding]:
-    """What else is wrong in ``generate`` when its shape is; its keys are those of the shape that is most like it."""
+    """Return further errors in ``generate`` with an invalid shape, judged by the most similar shape."""
     written = data.get("generate")
     if not isinstance(written, dict) or not any(detail["type"] in _SHAPELESS for detail in error.errors()):
         return []
@@ -79,7 +78,7 @@ def _behind_shape(data: Mapping[str, Value], error: ValidationError) -> list[Spe
 
 
 def explain(error: ValidationError, data: Value, schema: Mapping[str, Any]) -> list[SpecFinding]:
-    """What is wrong with ``data``, in its own words; ``schema`` is the JSON Schema of the model that refused it."""
+    """Return the errors of ``data``; ``schema`` is the JSON Schema of the model that rejected it."""
     return [_explain(detail, data, schema) for detail in error.errors()]
 
 
@@ -120,7 +119,7 @@ def _salvage(original: dict[str, Value], error: ValidationError) -> Draft | None
 
 
 def _prune(data: dict[str, Value], error: ValidationError) -> None:
-    """Cut out each wrong value; around a missing one, the mapping that lacks it."""
+    """Remove each invalid value; for a missing one, remove the mapping that lacks it."""
     doomed = {_path(detail, data)[: -1 if detail["type"] in _MISSING else None] for detail in error.errors()}
     for path in sorted(doomed, key=lambda path: tuple((isinstance(part, str), part) for part in path), reverse=True):
         parent: Any = data
