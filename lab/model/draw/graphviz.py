@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def draw_graphviz(topology: Topology) -> str:
-    """A graph whose tiers are ranks and whose pods are clusters; links carry their interfaces and rate."""
+    """Return a graph with tiers as ranks and pods as clusters; links carry their interfaces and rate."""
     return "\n".join(_lines(topology)) + "\n"
 
 
@@ -44,7 +44,7 @@ def _lines(topology: Topology) -> Iterator[str]:
 
 
 def _edge(topology: Topology, link: Link, colours: Mapping[Endpoint, str]) -> str:
-    """The upper end first, so that Graphviz ranks it higher; a host's link in the colour of its tenant."""
+    """Return an edge, the upper end first, so that Graphviz ranks it higher; a tenant's links have its colour."""
     lower, upper = topology.lower_first(link)
     label = format_rate(link.rate) + (f", {format_time(link.delay)}" if link.delay else "")
     return (

@@ -1,7 +1,7 @@
-"""Where everything is in the picture: tiers are rows, leaves are columns with their hosts below, pods are frames.
+"""The layout of a picture: tiers are rows, leaves are columns with their hosts below, pods are frames.
 
-All coordinates are in SVG user units, x to the right and y down. The roomiest style whose picture is not too wide is
-taken, so small fabrics show addresses and a fabric of a hundred nodes still shows every name.
+All coordinates are in SVG user units, x to the right and y down. The roomiest style that is not too wide is used:
+small fabrics show addresses, and a fabric of a hundred nodes still shows every name.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from lab.model.topology import Link, Node, Topology
 
 LETTER: Final = 0.66
-"""Width of a letter, in font sizes, that no common sans-serif font exceeds on average."""
+"""The average width of a letter in font sizes, an upper bound for common sans-serif fonts."""
 LONGEST_NAME: Final = 18
-"""Letters of a name that are shown; the tooltip has all of them."""
+"""Letters of a name that are shown; the tooltip has the full name."""
 _HEADER: Final = 74
 _MARGIN: Final = 26
 
@@ -36,7 +36,7 @@ class _Column:
 
 @dataclass
 class _Group:
-    """The columns of one pod, and the hosts that have links to several of its leaves."""
+    """The columns of one pod, and the hosts with links to several of its leaves."""
 
     pod: int
     columns: list[_Column]
@@ -46,7 +46,7 @@ class _Group:
 
 
 def lay_out(topology: Topology, detail: Callable[[Node], str]) -> PictureLayout:
-    """Place everything; ``detail`` is the second line of a card, for its width."""
+    """Return the layout; ``detail`` returns the second line of a card, for its width."""
     for style in STYLES:
         layout = _Arranger(topology, style, detail).arrange()
         if layout.width <= style.widest:
@@ -106,7 +106,7 @@ class _Arranger:
         return _Column(leaf, hosts, max(self._width_of[Role.LEAF], row))
 
     def _place_columns(self) -> float:
-        """Give every column its middle, from the left; the right edge of all."""
+        """Set the middle of every column, from the left; return the right edge."""
         gap, x = self._style.gap, self._layout.left
         for group in self._groups:
             padding = gap * 0.6 if group.pod else 0
@@ -169,7 +169,7 @@ class _Arranger:
             self._put(node, span[0] + (place + 0.5) * step, y)
 
     def _place_hosts(self, y: float, rise: float) -> float:
-        """Put hosts below ``y``; where the lowest ends."""
+        """Place hosts below ``y``; return the bottom edge."""
         style, bottom, first = self._style, y, y
         for group in self._groups:
             for column in group.columns:
@@ -235,7 +235,7 @@ def _leaf_of_single_homed(topology: Topology) -> dict[str, str]:
 
 
 def _fan_out(topology: Topology, boxes: dict[str, Box]) -> dict[tuple[int, str], float]:
-    """For each link and node the x where the link meets the card: side by side, ordered so that few cross."""
+    """Return the x at which each link meets its nodes' cards: side by side, in an order that avoids crossings."""
     edges: dict[tuple[str, bool], list[tuple[float, int]]] = {}
     for number, link in enumerate(topology.links):
         lower, upper = _ordered(topology, link)

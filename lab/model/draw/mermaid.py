@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def draw_mermaid(topology: Topology) -> str:
-    """A flowchart from the top tier down, pods as subgraphs, every link with its rate."""
+    """Return a flowchart from the top tier down, with pods as subgraphs and the rate of every link."""
     return "\n".join(_lines(topology)) + "\n"
 
 
@@ -44,7 +44,7 @@ def _lines(topology: Topology) -> Iterator[str]:
 
 
 def _card(node: Node, identifiers: dict[str, str]) -> str:
-    # Identifiers of our own: a node may be called "end", which is a word of Mermaid's.
+    # Generated identifiers, because a node may be named "end", which is a keyword of Mermaid.
     shape = f'(["{node.name}"])' if node.role is Role.HOST else f'["{node.name}"]'
     return f"{identifiers[node.name]}{shape}"
 

@@ -19,7 +19,7 @@ TIERS: Final = {
 }
 """Fill and line of a node's card, on light ground."""
 RAILS: Final = ("#1d4ed8", "#65a30d", "#c026d3", "#92400e", "#0e7490", "#7e22ce", "#059669", "#f472b6")
-"""One for each rail or tenant; the ninth begins again. None is like the line of a tier, or of a link marked red."""
+"""Colours of rails or tenants, repeated after eight; none resembles the line of a tier, or a link marked red."""
 _OF_THE_NAME: Final = {
     "blue": RAILS[0], "green": RAILS[1], "brown": RAILS[3], "teal": RAILS[4], "purple": RAILS[5], "pink": RAILS[7],
     "red": "#dc2626", "orange": "#ea580c",
@@ -42,7 +42,7 @@ _DARK_LINES: Final = {"wire": "#64748b", "odd": "#fb7185"}
 
 
 def tenant_colours(topology: Topology) -> Mapping[str, str]:
-    """A colour for each tenant: that of its name, if it is called like one, else the next that nobody is called."""
+    """Return a colour for each tenant: that of its name (red, blue, ...), or the next unused one."""
     tenants = [tenant.name for tenant in topology.overlay.tenants] if topology.overlay else []
     named = {tenant: _OF_THE_NAME[tenant] for tenant in tenants if tenant in _OF_THE_NAME}
     free = [colour for colour in RAILS if colour not in named.values()] or list(RAILS)
@@ -51,7 +51,7 @@ def tenant_colours(topology: Topology) -> Mapping[str, str]:
 
 
 def light_colours() -> Mapping[str, tuple[str, str]]:
-    """Fill and line of each CSS class on light ground, for what reads no stylesheet."""
+    """Return fill and line of each CSS class on light ground, for renderers without stylesheets."""
     areas = _LIGHT_AREAS | {str(role): pair for role, pair in TIERS.items()}
     found = {**areas, **{f"{name}-text": (line, "none") for name, (_, line) in areas.items()}}
     found |= {name: (colour, "none") for name, colour in _LIGHT_TEXTS.items()}

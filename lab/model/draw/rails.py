@@ -1,4 +1,4 @@
-"""Rails of a fabric: hosts with a NIC on each, where a leaf has only NICs of one number."""
+"""The rails of a fabric: hosts have several NICs, and each leaf connects only NICs of one number."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def rails_of_ends(topology: Topology) -> Mapping[Endpoint, int]:
-    """The rail of each host's end, from 1: the number of its interface. Empty for a fabric without rails.
+    """Return the rail of each host's end, from 1: the number of its interface. Empty for a fabric without rails.
 
-    A fabric has rails when no leaf has NICs of two numbers and no host two NICs on one leaf. Bonds are no rails:
+    A fabric has rails if no leaf has NICs of two numbers and no host has two NICs on one leaf. Bonds are no rails:
     their NICs are one link to two leaves.
     """
     if topology.overlay is not None and topology.overlay.bonds:
@@ -34,7 +34,7 @@ def rails_of_ends(topology: Topology) -> Mapping[Endpoint, int]:
 
 
 def _spread(topology: Topology) -> bool:
-    """Whether each NIC of a host is on a leaf of its own."""
+    """Return whether each NIC of a host is on a separate leaf."""
     for host in topology.hosts:
         links = topology.links_of(host.name)
         if len({link.other(link.end_at(host.name)).node for link in links}) < len(links):

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 _SVG: Final = "{http://www.w3.org/2000/svg}"
 _POINTS: Final = 72
-"""Points of an inch: a figure of that resolution has a user unit of the SVG in each."""
+"""Points of an inch: at this resolution, a point of the figure is a user unit of the SVG."""
 _SHARPNESS: Final = 2
 """Pixels of a PNG for each user unit."""
 _MOST_PIXELS: Final = 16_000
-"""Pixels of one side, which a PNG of a huge fabric is reduced to."""
+"""The most pixels of one side; the PNG of a huge fabric is scaled down."""
 _MEDIUM: Final = 500
 """Weight of a font above which text is bold: the font that comes with matplotlib has two."""
 _STEP: Final = re.compile(r"([MCVH])([^MCVH]*)")
@@ -36,7 +36,7 @@ _STYLE: Final[dict[Any, Any]] = {"font.family": "DejaVu Sans", "text.parse_math"
 
 
 def render(svg: str, kind: Literal["png", "pdf"]) -> bytes:
-    """The document that ``draw_svg`` made, as a picture on light ground."""
+    """Return the document of ``draw_svg`` as a picture on light ground."""
     tree = ET.fromstring(svg)  # noqa: S314 - our own text
     width, height = float(tree.get("width", "1")), float(tree.get("height", "1"))
     with rc_context(_STYLE):
@@ -54,7 +54,7 @@ def render(svg: str, kind: Literal["png", "pdf"]) -> bytes:
 
 
 def _draw(axes: Axes, element: ET.Element, order: int) -> None:
-    """One element above those before it."""
+    """Draw one element above the previous ones."""
     kind = element.tag.removeprefix(_SVG)
     if kind == "text":
         axes.text(
@@ -89,7 +89,7 @@ def _number(element: ET.Element, name: str, otherwise: float = 0.0) -> float:
 
 
 def _colours(element: ET.Element) -> tuple[str, str]:
-    """Fill and line: of its class, and what it says itself."""
+    """Return fill and line of an element: its own attributes override its class."""
     fill, line = light_colours().get(element.get("class", ""), ("none", "none"))
     style = dict(part.split(": ") for part in element.get("style", "").split("; ") if part)
     return element.get("fill", fill), style.get("stroke", line)
@@ -111,7 +111,7 @@ def _path(element: ET.Element) -> PathPatch:
 
 
 def _points(steps: str) -> Iterator[tuple[tuple[float, float], Any]]:
-    """The points of a path of the steps M, C, V and H, with matplotlib's codes."""
+    """Yield the points of a path of the steps M, C, V and H, with matplotlib's codes."""
     x = y = 0.0
     for step, arguments in _STEP.findall(steps):
         numbers = [float(number) for number in arguments.split()]

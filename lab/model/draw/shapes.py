@@ -1,4 +1,4 @@
-"""What a picture is made of: styles, cards, wires, frames. All coordinates are SVG user units, y down."""
+"""Elements of a picture: styles, cards, wires, frames. All coordinates are SVG user units, y down."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from lab.model.topology import Link, Node, Role
 
 LEFT: Final = 132
-"""Where the fabric begins; the names of the tiers are left of it."""
+"""The left edge of the fabric; the names of the tiers are left of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A link from its lower end to its upper end; ``elbow`` is one that branches off a trunk beside stacked hosts."""
+    """A link from its lower end to its upper end; an ``elbow`` branches off a trunk beside stacked hosts."""
 
     link: Link
     lower: tuple[float, float]
@@ -68,7 +68,7 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class PodFrame:
-    """What surrounds a pod."""
+    """The frame of a pod."""
 
     pod: int
     x: float
@@ -79,7 +79,7 @@ class PodFrame:
 
 @dataclass
 class PictureLayout:
-    """The finished picture's geometry; ``rows`` are the tiers from the top with the y of their middle."""
+    """The geometry of a picture; ``rows`` are the tiers from the top with the y of their middle."""
 
     style: Style
     width: float = 0.0

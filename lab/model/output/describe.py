@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def describe(topology: Topology, reaction: float) -> dict[str, Any]:
-    """Everything known about ``topology`` before it runs; rates in bit/s, delays in seconds.
+    """Return all properties of ``topology`` before it runs; rates in bit/s, delays in seconds.
 
-    Advice is for where an emulated port takes ``reaction`` seconds to pause.
+    Warnings assume that an emulated port takes ``reaction`` seconds to pause.
     """
     return {
         **asdict(summarise(topology)),

@@ -1,10 +1,10 @@
-"""What a fabric amounts to: counts, oversubscription, bisection bandwidth, diameter.
+"""Figures of a fabric: counts, oversubscription, bisection bandwidth, diameter.
 
-Oversubscription of a switch is what its links down could bring, over what its links up can carry (2.0 is 2:1).
-Bisection bandwidth is what the first half of the hosts can send to the second half at once: the maximum flow when
-every link carries its rate each way and traffic goes up, turns once and comes down, as routing has it. Hosts are
-halved in the order of the text, so in a generated fabric the halves are whole pods, units or leaves when there is an
-even number of them, and that is the classical bisection width; an odd host belongs to the second half.
+Oversubscription of a switch is the total rate of its downlinks divided by that of its uplinks (2.0 is 2:1). Bisection
+bandwidth is the maximum flow from the first half of the hosts to the second. Every link carries its rate each way,
+and traffic goes up, turns once and comes down, as routed. Hosts are halved in the order of the text, and an odd host
+belongs to the second half. A generated fabric with an even number of pods, units or leaves is halved between them, so
+that this is the classical bisection width.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class Tier:
     role: Role
     nodes: int
     rate_down: int
-    """Of all their links down: bit/s."""
+    """bit/s of all links down."""
     rate_up: int
-    """Of all their links up: bit/s."""
+    """bit/s of all links up."""
     oversubscription: tuple[float, float] | None
-    """The least and the largest of them; None where no node has links both up and down."""
+    """The lowest and the highest ratio; None if no node has links both up and down."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkClass:
-    """Links that are alike."""
+    """Links with the same tiers, rate, MTU and delay."""
 
     lower: Role
     upper: Role
@@ -67,7 +67,7 @@ class FabricSummary:
     tiers: tuple[Tier, ...]
     link_classes: tuple[LinkClass, ...]
     oversubscription: Mapping[str, float]
-    """By switch: what its links down could bring, over what its links up can carry."""
+    """By switch: the rate of its downlinks divided by that of its uplinks."""
     bisection_bandwidth: int
     """bit/s from the first half of the hosts to the second."""
     host_bandwidth: int
@@ -77,7 +77,7 @@ class FabricSummary:
 
 
 def format_ratio(ratios: tuple[float, float] | None) -> str:
-    """A range of oversubscription as ``2:1``, ``1:4`` or ``1:1 to 2:1``; nothing for None."""
+    """Format a range of oversubscription as ``2:1``, ``1:4`` or ``1:1 to 2:1``; "" for None."""
     if ratios is None:
         return ""
     low, high = (f"{value:.3g}:1" if value >= 1 else f"1:{1 / value:.3g}" for value in ratios)
@@ -85,7 +85,7 @@ def format_ratio(ratios: tuple[float, float] | None) -> str:
 
 
 def summarise(topology: Topology) -> FabricSummary:
-    """Count and compute; ``oversubscription`` has every switch that has links both up and down."""
+    """Return the figures; ``oversubscription`` has every switch with links both up and down."""
     ratios = {
         node.name: down / up
         for node in topology.switches
@@ -110,7 +110,7 @@ def summarise(topology: Topology) -> FabricSummary:
 
 
 def _rates(topology: Topology, name: str) -> tuple[int, int]:
-    """What the links down from and up from a node carry together."""
+    """Return the total rates of a node's links down and up."""
     tier = topology.node(name).role.tier
     down = up = 0
     for link in topology.links_of(name):
@@ -145,7 +145,7 @@ def _link_classes(topology: Topology) -> tuple[LinkClass, ...]:
 
 
 def bisection_bandwidth(topology: Topology) -> int:
-    """Bits per second from the first half of the hosts to the second; 0 with fewer than two hosts."""
+    """Return the bit/s from the first half of the hosts to the second; 0 with fewer than two hosts."""
     hosts = [host.name for host in topology.hosts]
     first = set(hosts[: len(hosts) // 2])
     network: FlowNetwork[tuple[str, str]] = FlowNetwork()
@@ -166,7 +166,7 @@ def bisection_bandwidth(topology: Topology) -> int:
 
 
 def diameter(topology: Topology) -> int:
-    """Links between the two hosts farthest apart, over shortest paths; 0 with fewer than two hosts."""
+    """Return the links between the two hosts farthest apart, on shortest paths; 0 with fewer than two hosts."""
     graph = TierGraph(topology)
     below = {host.name: 1 << number for number, host in enumerate(topology.hosts)}
     everyone = (1 << len(below)) - 1

@@ -1,4 +1,4 @@
-"""A new topology file, each key with its meaning as a comment, ready to be edited."""
+"""Generate a topology file with a comment for each key, ready for editing."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _EXAMPLE_RATE: Final = "10Gbit"
 def new_topology(
     name: str, shape: str, settings: Mapping[str, object], defaults: Mapping[str, object], qos: str | None = None
 ) -> str:
-    """YAML text of a fabric of ``shape``, with the default where a mapping has None; InvalidInput as on loading.
+    """Return the YAML text of a fabric of ``shape``; None in a mapping stands for the default.
 
-    ``qos`` is a preset's name; without it the key is there as a comment.
+    ``qos`` is the name of a preset; without it, the key is commented out. InvalidInput is raised as on loading.
     """
     text = "\n".join(_lines(name, shape, settings, defaults, qos)) + "\n"
     load_topology(text, "these options")
@@ -36,12 +36,12 @@ def new_topology(
 
 
 def room_for_tunnels(mtu: int | None) -> dict[str, object]:
-    """The setting by which links between switches carry tunnels of ``mtu`` bytes of packet; None is the default."""
+    """Return the setting with which links between switches carry tunnels of MTU ``mtu``; None: the default."""
     return {"fabric_mtu": (mtu or int(str(_DEFAULTS["mtu"]))) + VXLAN_OVERHEAD}
 
 
 def with_tenants(text: str, tenants: int) -> str:
-    """The same file with its hosts dealt out among so many tenants; UsageError when there are fewer hosts."""
+    """Return the file with its hosts distributed among ``tenants`` tenants; UsageError if there are fewer hosts."""
     dealt = [*text.splitlines(), "", *_overlay(), *deal(load_topology(text, "these options"), tenants)]
     found = "\n".join(dealt) + "\n"
     load_topology(found, "these options")
@@ -49,7 +49,7 @@ def with_tenants(text: str, tenants: int) -> str:
 
 
 def _overlay() -> Iterator[str]:
-    """The keys of an overlay before its tenants."""
+    """Yield the keys of an overlay before its tenants."""
     yield from _comment(TopologySpec.model_fields["overlay"].description or "", "# ")
     yield "overlay:"
     for key in ("design", "gateway_mac"):
@@ -80,7 +80,7 @@ def _lines(
 
 
 def _ordered(fields: Mapping[str, FieldInfo]) -> list[tuple[str, FieldInfo]]:
-    """The counts first, then the rest, each in the order of the spec."""
+    """Return the counts first, then the rest, each in the order of the spec."""
     common = {"host_rate", "fabric_rate", "superspine_rate", "rdma"}
     return sorted(fields.items(), key=lambda item: item[0] in common)
 
@@ -97,6 +97,6 @@ def _comment(text: str, indent: str) -> list[str]:
 
 
 def _scalar(value: object) -> str:
-    """As YAML: plain when it is a word or a number, otherwise quoted as JSON, which YAML reads too."""
+    """Format a value as YAML: words and numbers plain, others quoted as JSON, which is valid YAML."""
     plain = isinstance(value, str) and re.fullmatch(r"[\w./-]+", value, re.ASCII)
     return str(value) if plain else json.dumps(value)

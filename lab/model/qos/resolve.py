@@ -1,7 +1,7 @@
-"""From intent to numbers: each port starts from a preset, and every profile attached to it writes over it in turn.
+"""Resolve QoS intent to numbers: each port starts from a preset, and its profiles are applied in turn.
 
-The least specific comes first: the preset ``lab``, the fabric's names, the role's, the node's, the interface's. A
-preset's name starts afresh; a profile changes the fields that it says something about, and leaves the others.
+The least specific comes first: the preset ``lab``, then the names of the fabric, the role, the node and the
+interface. A preset replaces all settings; a profile replaces the fields that it sets.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def resolve(topology: Topology, reaction: float = HOST_REACTION) -> Mapping[str, NodeQos]:
-    """Every node's QoS by its name; empty for a fabric without QoS, whose links are only shaped.
+    """Return every node's QoS by name; empty for a fabric without QoS, whose links are only shaped.
 
-    The topology is one that loading has accepted: names that are attached exist. Headroom that nobody has chosen
-    allows a port ``reaction`` seconds to pause: where the fabric runs decides what that is.
+    The topology must have passed the checks of loading. Headroom that is not set allows a port ``reaction`` seconds
+    to pause, which depends on the machine that runs the fabric.
     """
     if topology.qos is None:
         return {}
@@ -35,7 +35,7 @@ def resolve(topology: Topology, reaction: float = HOST_REACTION) -> Mapping[str,
 
 
 def _node(topology: Topology, intent: QosIntent, node: Node, reaction: float) -> NodeQos:
-    """One node's QoS. Its pool is what the last profile says, otherwise what its ports need and the preset shares."""
+    """Return one node's QoS. By default its pool is the sum of its ports' needs and the preset's shared pool."""
     links = {link.end_at(node.name).interface: link for link in topology.links_of(node.name)}
     ports = {name: _port(intent, intent.at_port(node, name), node, link, reaction) for name, link in links.items()}
     names = intent.at_node(node)
@@ -53,7 +53,7 @@ def _port(intent: QosIntent, names: Sequence[str], node: Node, link: Link, react
     preset = partial(_preset, rate=link.rate, mtu=link.mtu, delay=link.delay, reaction=reaction)
     if node.role.is_switch:
         return replace(_written_over(preset, intent, names), drain=None)
-    # What a preset or the whole fabric has is meant for switches; who attaches a curve to hosts means them.
+    # Presets and profiles of the whole fabric are meant for switches; a curve attached to hosts is meant for hosts.
     whole = len(intent.fabric)
     port = unmarked(_written_over(preset, intent, names[:whole]))
     for name in names[whole:]:
@@ -69,7 +69,7 @@ def _written_over(preset: Callable[[str], PortQos], intent: QosIntent, names: It
 
 
 def unmarked(port: PortQos) -> PortQos:
-    """``port`` as a host has it: no NIC marks what it sends itself. The curves stay, to be turned on."""
+    """Return ``port`` for a host, whose NIC does not mark its own packets. The curves stay, and can be turned on."""
     return replace(port, queues=tuple(replace(queue, ecn=replace(queue.ecn, enabled=False)) for queue in port.queues))
 
 
@@ -79,7 +79,7 @@ def _preset(name: str, rate: int, mtu: int, delay: float, reaction: float) -> Po
 
 
 def overlay(port: PortQos, profile: QosProfile) -> PortQos:
-    """``port`` with everything that ``profile`` says."""
+    """Return ``port`` with the settings of ``profile``."""
     return replace(
         port,
         trust=profile.map.trust or port.trust,
@@ -106,7 +106,7 @@ def _drain(drain: int | str) -> int | None:
 
 
 def _bytes(amount: Amount, rate: int) -> int:
-    """Bytes of ``amount``; seconds are what a link of ``rate`` bit/s carries in them, rounded down."""
+    """Return ``amount`` in bytes, rounded down; seconds are converted at ``rate`` bit/s."""
     return int(Fraction(amount) * rate / 8) if isinstance(amount, float) else amount
 
 
@@ -124,7 +124,7 @@ def _group(group: GroupQos, said: GroupProfile, rate: int) -> GroupQos:
         return replace(group, **sizes, alpha=said.alpha, xoff=None)
     if "xoff" not in sizes:
         return replace(group, **sizes)
-    # An XON that was chosen for another threshold must not end up above this one.
+    # An XON chosen for another threshold must not exceed this one.
     sizes.setdefault("xon", min(group.xon, sizes["xoff"] // 2))
     return replace(group, **sizes, alpha=None)
 
@@ -142,7 +142,7 @@ def _queue(queue: QueueQos, profile: QosProfile, number: int, rate: int) -> Queu
 
 
 def _ecn(ecn: EcnQos, said: EcnProfile, rate: int) -> EcnQos:
-    """Naming a threshold enables marking: who writes kmin for a queue wants it marked."""
+    """Apply a profile's marking. Setting a threshold enables marking, unless ``enabled`` is false."""
     sizes = _sized(rate, kmin=said.kmin, kmax=said.kmax)
     others = _said(pmax=said.pmax, enabled=said.enabled)
     return replace(ecn, **{"enabled": True, **sizes, **others})

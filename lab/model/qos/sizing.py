@@ -1,7 +1,8 @@
-"""How large the thresholds of a lossless class must be on a real link: Kmin, Kmax, Pmax, XOFF, XON and headroom.
+"""Size the thresholds of a lossless class on a real link: Kmin, Kmax, Pmax, XOFF, XON and headroom.
 
-Every figure is a sum or a ratio of few terms; ``make_plan`` returns the terms with their arithmetic and sources, to
-check by hand. Sizes are int bytes rounded up, rates int bit/s, times float seconds, lengths metres.
+Every figure is a sum or a ratio of a few terms. ``make_plan`` returns the terms with their arithmetic and sources, so
+that they can be checked by hand. Sizes are int bytes rounded up, rates int bit/s, times float seconds, lengths
+metres.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 GBIT: Final = 10**9
 PROPAGATION: Final = 198_000_000
-"""Metres a second in fibre, as SONiC's calculation has it; 5.05 ns a metre."""
+"""Metres a second in fibre, as in SONiC's calculation; 5.05 ns a metre."""
 PFC_ON_WIRE: Final = 64 + 20
 """Bytes of a PFC frame with its preamble and gap: 672 bit times."""
 RESPONSE_QUANTA: Final[Mapping[int, int]] = {
@@ -30,7 +31,7 @@ RESPONSE_QUANTA: Final[Mapping[int, int]] = {
 INTERFACE_BITS: Final[Mapping[int, int]] = {10 * GBIT: 8192, 25 * GBIT: 6144, 40 * GBIT: 24_576, 100 * GBIT: 122_880}
 """Bit times that MAC and PHY of one end may hold a frame, by rate (IEEE 802.3; the largest that each rate allows)."""
 FLOOR_FRAMES: Final = 3
-"""Frames below Kmin: one is sent, one waits, one arrives."""
+"""Frames below Kmin: one being sent, one waiting, one arriving."""
 LINKS: Final = 4
 """Links between two hosts of a leaf-spine fabric."""
 
@@ -60,7 +61,7 @@ class SizedLink:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A summand: what it is, its bytes, how these were calculated, and who says so."""
+    """A summand: its name, its bytes, their arithmetic, and its source."""
 
     name: str
     size: int
@@ -91,31 +92,31 @@ class Plan:
     choices: tuple[SizedThreshold, ...]
 
     def value(self, name: str) -> float:
-        """The value of a choice by its name; KeyError when there is none."""
+        """Return the value of a threshold by its name; raise KeyError if there is none."""
         return {choice.name: choice.value for choice in self.choices}[name]
 
     def size(self, name: str) -> int:
-        """The bytes of a choice by its name."""
+        """Return the bytes of a threshold by its name."""
         return int(self.value(name))
 
 
 def wire_size(mtu: int) -> int:
-    """Bytes that the largest frame takes on the wire: Ethernet header, VLAN tag, FCS, preamble and gap counted."""
+    """Return the bytes of the largest frame on the wire, with Ethernet header, VLAN tag, FCS, preamble and gap."""
     return mtu + L2_OVERHEAD + WIRE_OVERHEAD
 
 
 def _bytes(rate: int, seconds: float) -> int:
-    """Bytes that a link of ``rate`` bit/s carries in ``seconds``, rounded up."""
+    """Return the bytes that a link of ``rate`` bit/s carries in ``seconds``, rounded up."""
     return math.ceil(Fraction(seconds) * rate / 8)
 
 
 def _at(table: Mapping[int, int], rate: int) -> int:
-    """The entry of the lowest rate that is not below ``rate``; of the highest where all are below."""
+    """Return the entry of the lowest rate that is at least ``rate``, or of the highest rate."""
     return next((table[known] for known in sorted(table) if known >= rate), table[max(table)])
 
 
 def headroom_terms(cable: SizedLink) -> tuple[Term, ...]:
-    """What can still arrive after a port has decided to pause its peer, in the order in which it happens."""
+    """Return the terms of headroom: the bytes that can arrive after the decision to pause, in order of events."""
     response = _at(RESPONSE_QUANTA, cable.rate) if cable.response is None else cable.response
     interface = _at(INTERFACE_BITS, cable.rate) if cable.interface is None else cable.interface
     ours, theirs = wire_size(cable.port_mtu), wire_size(cable.mtu)
@@ -140,12 +141,12 @@ def headroom_terms(cable: SizedLink) -> tuple[Term, ...]:
 
 
 def headroom(cable: SizedLink) -> int:
-    """Bytes of headroom above XOFF for one lossless class of one port."""
+    """Return the bytes of headroom above XOFF for one lossless class of one port."""
     return sum(term.size for term in headroom_terms(cable))
 
 
 def least_rtt(cable: SizedLink, links: int = LINKS) -> float:
-    """Seconds that a full frame and its answer take over ``links`` store-and-forward links without a queue."""
+    """Return the seconds that a full frame and its answer take over ``links`` idle store-and-forward links."""
     return 2 * links * (cable.delay + 8 * wire_size(cable.mtu) / cable.rate)
 
 
@@ -173,7 +174,7 @@ def ecn_bound(buffer: int, ports: int, classes: int, flight: int, beta: float) -
 
 
 def make_plan(cable: SizedLink, senders: int, rtt: float | None = None) -> Plan:
-    """The thresholds of one lossless class where ``senders`` hosts write to one over links like ``cable``."""
+    """Return the thresholds of a lossless class for ``senders`` hosts that write to one over links like ``cable``."""
     terms = headroom_terms(cable)
     needed = sum(term.size for term in terms)
     round_trip = least_rtt(cable) if rtt is None else rtt
@@ -184,7 +185,7 @@ def make_plan(cable: SizedLink, senders: int, rtt: float | None = None) -> Plan:
 
 
 def _kmin(cable: SizedLink, rtt: float) -> SizedThreshold:
-    """A seventh of what the path holds, or three frames where that is more."""
+    """Return Kmin: a seventh of the bandwidth-delay product, and at least three frames."""
     path, floor = _bytes(cable.rate, rtt / 7), FLOOR_FRAMES * (cable.mtu + L2_OVERHEAD)
     return SizedThreshold(
         "kmin",
@@ -197,7 +198,7 @@ def _kmin(cable: SizedLink, rtt: float) -> SizedThreshold:
 
 
 def _marking(kmin: SizedThreshold, senders: int, chance: float) -> tuple[SizedThreshold, ...]:
-    """Kmax, and Pmax for flows that settle at a marking probability of ``chance``."""
+    """Return Kmax, and Pmax for flows that settle at a marking probability of ``chance``."""
     return (
         SizedThreshold(
             "kmax",
@@ -219,7 +220,7 @@ def _marking(kmin: SizedThreshold, senders: int, chance: float) -> tuple[SizedTh
 
 
 def _pausing(kmax: int, needed: int, cable: SizedLink, senders: int) -> tuple[SizedThreshold, ...]:
-    """XOFF, XON, headroom and the buffer of the whole incast, where ``needed`` bytes can arrive after XOFF."""
+    """Return XOFF, XON, headroom and the buffer of the incast, if ``needed`` bytes can arrive after XOFF."""
     leaves = needed - wire_size(cable.mtu)
     resume, above = -(-leaves // senders), -(-5 * kmax // 4)
     xoff = max(above, 2 * resume)

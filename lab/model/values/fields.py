@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SECTION: Final = ConfigDict(frozen=True, strict=True, extra="forbid", use_attribute_docstrings=True)
-"""A mapping of a file: unknown keys are errors, values are of their type, nothing changes afterwards."""
+"""The configuration of sections: unknown keys are errors, types are strict, and values are immutable."""
 
 _WORD: Final = "[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
 NAME: Final = f"^{_WORD}$"
-"""What names of fabrics, nodes and tenants are."""
+"""The pattern of names of fabrics, nodes and tenants."""
 _END: Final = f"{_WORD}(?::(?:swp|eth)[1-9][0-9]{{0,3}})?"
 _ENDPOINT: Final = f"^{_END}$"
 _PAIR: Final = f"^{_END}--{_END}$"
@@ -33,7 +33,7 @@ _INTERVAL_RANGE: Final = (0.01, 60.0)
 
 
 def written(value: Any, what: str, example: str) -> str:
-    """``value`` as the file has it; ValueError when it is neither text nor a number."""
+    """Return ``value`` as text; raise ValueError if it is neither text nor a number."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"must be a {what}; write it like {example}")
     text = str(value)
@@ -49,7 +49,7 @@ def ranged(
     what: str,
     example: str,
 ) -> BeforeValidator:
-    """A validator for ``what``, which ``parse`` reads and ``show`` writes, both bounds included."""
+    """Return a validator for ``what``, with ``parse`` to read and ``show`` to write it; bounds are inclusive."""
 
     def check(value: Any) -> _Number:
         number = parse(written(value, what, example))
@@ -62,7 +62,7 @@ def ranged(
 
 
 def named(pattern: str, limit: int, what: str, form: str) -> Callable[[Any], str]:
-    """A validator for ``what``, a text of ``pattern`` with up to ``limit`` characters."""
+    """Return a validator for ``what``, text that matches ``pattern`` with up to ``limit`` characters."""
 
     def check(value: Any) -> str:
         if not isinstance(value, str):
@@ -103,7 +103,7 @@ def _network(kind: type[IPv4Network] | type[IPv6Network], example: str) -> Plain
 NAME_FORM: Final = "use lowercase letters, digits and single hyphens between them, and start with a letter"
 
 check_fabric_name: Final = named(NAME, MAX_FABRIC_NAME, "a fabric's name", NAME_FORM)
-"""The name back, or ValueError."""
+"""Return the name, or raise ValueError."""
 
 FabricName: TypeAlias = Annotated[
     str,

@@ -1,9 +1,9 @@
-"""YAML text into plain data, strictly, with the line of every value.
+"""Parse YAML strictly into plain data, with the line of every value.
 
-The language is the small part of YAML that people mean: mappings with text keys, lists and scalars. Anchors, aliases,
-tags and several documents in one file are refused, so a text cannot unfold into more than its own size. Plain scalars
-follow the YAML 1.2 core schema: only ``true``, ``false``, ``null``, decimal integers and fractions are not text, so
-``no``, ``1:30`` and ``0x10`` stay what was typed.
+Only mappings with text keys, lists and scalars are accepted. Anchors, aliases, tags and several documents in one file
+are rejected, so that a text cannot expand beyond its own size. Plain scalars follow the YAML 1.2 core schema: only
+``true``, ``false``, ``null``, decimal integers and fractions are not text. So ``no``, ``1:30`` and ``0x10`` stay
+text.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Path: TypeAlias = tuple[str | int, ...]
 Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
 
 MAX_TEXT: Final = 2**20
-"""Characters of one file; 2,000 nodes with every link written out take half of it."""
+"""The most characters of one file; 2,000 nodes with every link take half of it."""
 MAX_DEPTH: Final = 16
-"""Lists and mappings inside one another."""
+"""The deepest nesting of lists and mappings."""
 MAX_VALUES: Final = 100_000
-"""Scalars, lists and mappings in one file."""
+"""The most scalars, lists and mappings in one file."""
 _MAX_PROBLEMS: Final = 100
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,39})\Z")
@@ -40,14 +40,14 @@ _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass
 class Document:
-    """What a text says, where (``lines`` counts from 1), and what is wrong with its YAML."""
+    """The data of a text, the line of each value (from 1), and the problems of its YAML."""
 
     data: Value = None
     lines: dict[Path, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     def line(self, path: Path) -> int:
-        """The line of ``path``, or of the nearest thing around it that the text has."""
+        """Return the line of ``path``, or of the nearest enclosing value."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.lines:
                 return self.lines[path[:length]]
@@ -55,7 +55,7 @@ class Document:
 
 
 def format_path(path: Sequence[str | int]) -> str:
-    """``("links", 3, "rate")`` as ``links[3].rate``; what is not a plain key is quoted."""
+    """Format ``("links", 3, "rate")`` as ``links[3].rate``; parts other than plain keys are quoted."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -67,7 +67,7 @@ def format_path(path: Sequence[str | int]) -> str:
 
 
 def show(value: object) -> str:
-    """``value`` as a person wrote it, quoted when it is text, cut when it is long; always one printable line."""
+    """Format ``value`` as written: text quoted, long values cut, always on one printable line."""
     if value is None or isinstance(value, bool):
         return {None: "nothing", True: "true", False: "false"}[value]
     if isinstance(value, dict):
@@ -79,7 +79,7 @@ def show(value: object) -> str:
 
 
 def read_yaml(text: str, source: str) -> Document:
-    """Parse ``text``; InvalidInput when it is not YAML at all, ``problems`` for what is YAML but not allowed here."""
+    """Parse ``text``; raise InvalidInput if it is not YAML. ``problems`` lists YAML features that are not allowed."""
     if len(text) > MAX_TEXT:
         limit = Problem(
             "", f"has {len(text)} characters, more than {MAX_TEXT}", "use a generator or split the fabric"
