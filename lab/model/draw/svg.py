@@ -225,7 +225,7 @@ class _Drawing:
                 yield f'<text class="muted" x="28" y="{below:.1f}" font-size="10.5">{escape(line)}</text>'
 
     def _links_below(self, role: Role) -> list[str]:
-        """What the links down from a tier are, the most common kinds first."""
+        """Return labels of the links down from a tier: its three most common kinds, the most common first."""
         kinds = sorted(
             (kind for kind in self._summary.link_classes if kind.upper is role), key=lambda kind: -kind.links
         )

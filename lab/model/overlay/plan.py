@@ -1,23 +1,23 @@
-"""What each node is to have of an overlay, computed from the topology alone, the same every time.
+"""The overlay plan of each node, computed from the topology alone and deterministic.
 
 =========================  =============================================================
 what                       how
 =========================  =============================================================
-bridge of a leaf           ``bridge``, VLAN-aware, with the leaf's ports that hosts are on
+bridge of a leaf           ``bridge``, VLAN-aware, with the leaf's ports to hosts
 tunnel of a VNI            ``vni10010``, in its VLAN, from the leaf's VTEP address
-end of multicast           ``ipmr-lo``, which is in the groups of the tunnels
-VLAN of an L3VNI           the highest that no network has: 4094, 4093, ...
+end of multicast           ``ipmr-lo``, a member of the tunnels' groups
+VLAN of an L3VNI           the highest unused one: 4094, 4093, ...
 VRF of tenant n            its name, table 1000 + n
 gateway of a network       ``vlan10``: the gateways' addresses, one MAC on all leaves
 router of a tenant         ``vlan4094``: no address, the leaf's own MAC
 hosts of a network         the first free addresses of its subnets, in its order
 tagged host                ``eth1.10``
-router outside             ``lo``: the first address of each prefix that it tells
+router outside             ``lo``: the first address of each prefix it advertises
 bond n                     ``bondn``, at its host and at each of its leaves
-switch of plain VLANs      ``bridge``, with all its ports (``spanning_tree``)
+switch of plain VLANs      ``bridge``, with all its ports (``spanning_tree_plan``)
 =========================  =============================================================
 
-A leaf's own MAC is 02:1a:<node, 2 bytes>:00:00: the interface that no interface is (``addressing``).
+A leaf's own MAC is 02:1a:<node, 2 bytes>:00:00, with the unused interface number 0 (``addressing``).
 """
 
 from __future__ import annotations

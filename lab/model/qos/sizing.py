@@ -262,7 +262,7 @@ def _pausing(kmax: int, needed: int, cable: SizedLink, senders: int) -> tuple[Si
 
 @dataclass(frozen=True, slots=True)
 class SonicAsic:
-    """What SONiC's formula takes of a switch: bytes of a cell, of MAC and PHY delay, and of the peer's response."""
+    """Parameters of a switch in SONiC's formula, in bytes: cell, MAC and PHY delay, and the peer's response."""
 
     cell: int = 96
     mac_phy: int = 819
