@@ -113,7 +113,7 @@ def _is_there(pid: int) -> bool:
 @pytest.mark.usefixtures("fabric")
 def test_a_shell_is_kept_as_its_terminal_was_seen(tmp_path: Path) -> None:
     rocelab("record", "start", "typed", "-o", tmp_path)
-    assert "no terminal" in rocelab("record", "shell", expect=2).stderr
+    assert "not a terminal" in rocelab("record", "shell", expect=2).stderr
     child: Any = pexpect.spawn(
         sys.executable, ["-m", "lab", "record", "shell"], dimensions=(24, 100), timeout=PATIENCE, encoding="utf-8",
         env=os.environ | {"SHELL": "/bin/sh", "PS1": "ready> "},
