@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.kernel.process import cgroup, process
+from lab.kernel.process import cgroup, netns_files, process
 from tests.fabric.command import ROOT, hosts
 
 pytestmark = pytest.mark.fabric
@@ -55,10 +55,16 @@ def root(tmp_path: Path) -> Iterator[Path]:
 
 
 def clear(root: Path) -> None:
-    """End what runs in a root, which nobody outside knows of, and take its cgroups away."""
+    """End the programs in a root, which no command outside knows, and remove their cgroups and files."""
     process.kill(inhabitants(root), meant=lambda pid: pid in inhabitants(root))
     for group in groups():
         cgroup.remove(group)
+    netns_files.remove(each.name for each in files())
+
+
+def files() -> list[Path]:
+    """Folders of the fabric's nodes in /etc/netns, which a root shares with the machine."""
+    return list(netns_files.FOLDER.glob(f"*{NAME}*"))
 
 
 def inhabitants(root: Path) -> list[int]:
@@ -96,5 +102,6 @@ def test_what_a_failure_leaves_in_a_root_is_ended(root: Path) -> None:
     assert done.returncode == 9, done.stdout + done.stderr
     assert inhabitants(root)
     assert groups() or cgroup.place_for(NAME) is None
+    assert files()
     clear(root)
-    assert (inhabitants(root), groups()) == ([], [])
+    assert (inhabitants(root), groups(), files()) == ([], [], [])
