@@ -9,7 +9,7 @@ import numpy as np
 
 from lab.analysis.decode import opcode_tables as ops
 from lab.analysis.decode import value_runs
-from lab.analysis.decode.columns import CE, FAULTS, PacketClass, decode
+from lab.analysis.decode.columns import FAULTS, PacketClass, decode
 from lab.analysis.decode.header_walk_columns import ROCEV1
 from lab.analysis.flows.flow_batches import Rounds
 from lab.analysis.flows.flow_keys import Keys
@@ -35,7 +35,8 @@ from lab.analysis.transport.psn_tracker import PATH_MTUS
 from lab.analysis.transport.read_responses import Responses
 from lab.analysis.transport.response_times import Answers
 from lab.wire import icrc
-from lab.wire.layers import RULES, Header, WalkStop
+from lab.wire.header_fields import CE, IP_VERSION, Ipv4Fields, Ipv6Fields, UdpFields
+from lab.wire.layers import WalkStop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     Choose: TypeAlias = Callable[[PacketBatch, Sequence[str]], Flags]
 
 _REUSED: Final = 24 * 2**20
-_UDP: Final = RULES[Header.UDP].size
 _LONG_PAUSE: Final = 1_000_000
 """ns. Shorter pauses cannot make a requester's timer expire."""
 _PAUSES_KEPT: Final = 1024
@@ -245,8 +245,9 @@ class Analyser:
         for number, of, ip, bth, end, captured in zip(
             batch.number[row].tolist(), flow.tolist(), *(p.tolist() for p in place), strict=True
         ):
-            udp = bth - _UDP
-            header = 40 if batch.data[ip] >> 4 == 6 else int(batch.data[ip] & 15) * 4
+            udp = bth - UdpFields.SIZE
+            first = int(batch.data[ip])
+            header = Ipv6Fields.SIZE if IP_VERSION.of(first) == 6 else Ipv4Fields.IHL.of(first) * Ipv4Fields.WORD
             if end > captured or ip + header != udp:  # RoCEv1, or extension headers: not covered by this computation
                 self.icrcs[2] += 1
                 continue

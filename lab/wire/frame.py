@@ -9,10 +9,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from socket import AF_INET, AF_INET6, inet_ntop
-from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from lab.wire import icrc
+from lab.wire.header_fields import (
+    DSCP,
+    ECN,
+    IP_VERSION,
+    EthernetFields,
+    Ipv4Fields,
+    Ipv6Fields,
+    Ipv6RoutingFields,
+    MplsFields,
+    UdpFields,
+    VlanFields,
+    VxlanFields,
+    words,
+)
 from lab.wire.layers import BTH_HEADERS, MAX_HEADERS, MAX_TUNNELS, RULES, VNI_VALID, Header, WalkStop
 from lab.wire.transport import Octets, Stop, mac_control, roce
 from lab.wire.walk import walk
@@ -26,9 +39,14 @@ if TYPE_CHECKING:
 
 _SEGMENT_ROUTING: Final = 4
 """Routing type of SRv6 (RFC 8754 section 2)."""
-_WORD: Final = Struct("!I")
-_SHORT: Final = Struct("!H")
-_PORTS: Final = Struct("!HH")
+_ETHERNET: Final = words(EthernetFields.DST, EthernetFields.SRC, octets=(EthernetFields.DST, EthernetFields.SRC))
+_IPV4: Final = words(
+    Ipv4Fields.TOS, Ipv4Fields.TTL, Ipv4Fields.SRC, Ipv4Fields.DST, octets=(Ipv4Fields.SRC, Ipv4Fields.DST)
+)
+_IPV6: Final = words(
+    Ipv6Fields.TOS, Ipv6Fields.TTL, Ipv6Fields.SRC, Ipv6Fields.DST, octets=(Ipv6Fields.SRC, Ipv6Fields.DST)
+)
+_PORTS: Final = words(UdpFields.SPORT, UdpFields.DPORT)
 _PLAIN_IP: Final = ("IPv4", "IPv6")
 
 
@@ -184,14 +202,16 @@ def _damage(header: Header, octets: bytes, room: int) -> str:
     name = RULES[header].name
     match header:
         case Header.UDP:
-            return f"UDP says {_SHORT.unpack_from(octets, 4)[0]} bytes, IP has {room}"
+            return f"UDP says {UdpFields.LENGTH.read(octets)} bytes, IP has {room}"
         case Header.IPV4:
-            total = _SHORT.unpack_from(octets, 2)[0] or room
-            return f"IPv4 header is damaged: version {octets[0] >> 4}, {(octets[0] & 15) * 4} bytes of {total}"
+            version, size = IP_VERSION.read(octets), Ipv4Fields.IHL.read(octets) * Ipv4Fields.WORD
+            total = Ipv4Fields.LENGTH.read(octets) or room
+            return f"IPv4 header is damaged: version {version}, {size} bytes of {total}"
         case Header.VXLAN:
-            return f"VXLAN flags are {octets[0]:#04x}: without I ({VNI_VALID:#04x}) there is no VNI"
+            flags = VxlanFields.FLAGS.read(octets)
+            return f"VXLAN flags are {flags:#04x}: without I ({VNI_VALID:#04x}) there is no VNI"
         case _:
-            return f"{name} header is damaged: version {octets[0] >> 4}"
+            return f"{name} header is damaged: version {IP_VERSION.read(octets)}"
 
 
 # Values of each header
@@ -205,33 +225,35 @@ def _fill(frame: DecodedFrame, data: bytes, layer: WalkedHeader) -> None:
 
 
 def _ethernet(frame: DecodedFrame, data: bytes, at: int) -> None:
-    frame.dst, frame.src = data[at : at + 6].hex(":"), data[at + 6 : at + 12].hex(":")
+    dst, src = _ETHERNET.unpack_from(data, at)
+    frame.dst, frame.src = dst.hex(":"), src.hex(":")
 
 
 def _tag(frame: DecodedFrame, data: bytes, at: int) -> None:
-    (tci,) = _SHORT.unpack_from(data, at)
     if frame.vlan is not None and frame.svlan is None:
         frame.svlan = frame.vlan
-    frame.vlan, frame.pcp = tci & 0xFFF, tci >> 13
+    frame.vlan, frame.pcp = VlanFields.VLAN.read(data, at), VlanFields.PCP.read(data, at)
 
 
 def _label(frame: DecodedFrame, data: bytes, at: int) -> None:
-    frame.mpls += (_WORD.unpack_from(data, at)[0] >> 12,)
+    frame.mpls += (MplsFields.LABEL.read(data, at),)
 
 
 def _ipv4(frame: DecodedFrame, data: bytes, at: int) -> None:
-    frame.src, frame.dst = inet_ntop(AF_INET, data[at + 12 : at + 16]), inet_ntop(AF_INET, data[at + 16 : at + 20])
-    frame.dscp, frame.ecn, frame.ttl = data[at + 1] >> 2, data[at + 1] & 3, data[at + 8]
+    tos, frame.ttl, src, dst = _IPV4.unpack_from(data, at)
+    frame.src, frame.dst = inet_ntop(AF_INET, src), inet_ntop(AF_INET, dst)
+    frame.dscp, frame.ecn = DSCP.of(tos), ECN.of(tos)
 
 
 def _ipv6(frame: DecodedFrame, data: bytes, at: int) -> None:
-    frame.src, frame.dst = inet_ntop(AF_INET6, data[at + 8 : at + 24]), inet_ntop(AF_INET6, data[at + 24 : at + 40])
-    traffic_class = _SHORT.unpack_from(data, at)[0] >> 4 & 0xFF
-    frame.dscp, frame.ecn, frame.ttl = traffic_class >> 2, traffic_class & 3, data[at + 7]
+    word, frame.ttl, src, dst = _IPV6.unpack_from(data, at)
+    frame.src, frame.dst = inet_ntop(AF_INET6, src), inet_ntop(AF_INET6, dst)
+    tos = Ipv6Fields.TOS.of(word)
+    frame.dscp, frame.ecn = DSCP.of(tos), ECN.of(tos)
 
 
 def _routing(frame: DecodedFrame, data: bytes, at: int) -> None:
-    if data[at + 2] == _SEGMENT_ROUTING:
+    if Ipv6RoutingFields.TYPE.read(data, at) == _SEGMENT_ROUTING:
         frame.protocol = "SRv6"
 
 
@@ -240,7 +262,7 @@ def _ports(frame: DecodedFrame, data: bytes, at: int) -> None:
 
 
 def _segment(frame: DecodedFrame, data: bytes, at: int) -> None:
-    frame.vni = _WORD.unpack_from(data, at + 4)[0] >> 8
+    frame.vni = VxlanFields.VNI.read(data, at)
 
 
 _FILL: Final[dict[Header, Callable[[DecodedFrame, bytes, int], None]]] = {

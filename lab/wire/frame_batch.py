@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lab.wire.header_fields import EthernetFields, VlanFields
 from lab.wire.pcapng import END_OF_OPTIONS, ENHANCED_PACKET, EPB_FLAGS, Direction, Record
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ _CHUNK: Final = 1 << 20
 _HEAD_WORDS: Final = 7
 _END_WORDS: Final = 4
 _WORD: Final = 4
-_MAC_ADDRESSES: Final = 12
-_TAG: Final = 4
+_MAC_ADDRESSES: Final = EthernetFields.ETHERTYPE.at
+_TAG: Final = VlanFields.SIZE
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,22 +4,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
-from struct import Struct
 from typing import Final
 
 from lab.units import quanta_to_seconds
+from lab.wire.header_fields import (
+    AethFields,
+    AtomicEthFields,
+    BthFields,
+    DethFields,
+    FethFields,
+    PfcFields,
+    RethFields,
+    words,
+)
 from lab.wire.syndrome import Syndrome
 
-CLASSES: Final = 8
+CLASSES: Final = PfcFields.CLASSES
 """Priorities that PFC can pause individually (IEEE 802.1Q clause 36)."""
+_TIME: Final = PfcFields.QUANTA.width // CLASSES
 
-_BTH: Final = Struct("!BBHII")
-_DETH: Final = Struct("!II")
-_RETH: Final = Struct("!QII")
-_ATOMIC_ETH: Final = Struct("!QIQQ")
-_PFC: Final = Struct("!H8H")
-_WORD: Final = Struct("!I")
-_LOW_24: Final = 0xFFFFFF
+_BTH: Final = words(BthFields.OPCODE, BthFields.PAD, BthFields.PKEY, BthFields.DESTQP, BthFields.PSN)
+_SOLICITED: Final = BthFields.SOLICITED.deciding
+_MIGREQ: Final = BthFields.MIGREQ.deciding
+_TVER: Final = BthFields.TVER.deciding
+_FECN: Final = BthFields.FECN.deciding
+_BECN: Final = BthFields.BECN.deciding
+_DESTQP: Final = BthFields.DESTQP.deciding
+_ACKREQ: Final = BthFields.ACKREQ.deciding
+_PSN: Final = BthFields.PSN.deciding
+_DETH: Final = words(DethFields.QKEY, DethFields.SRCQP)
+_RETH: Final = words(RethFields.VA, RethFields.RKEY, RethFields.DMALEN)
+_ATOMIC_ETH: Final = words(AtomicEthFields.VA, AtomicEthFields.RKEY, AtomicEthFields.SWAPDT, AtomicEthFields.CMPDT)
+
+PSN_MASK: Final = BthFields.PSN.most
+"""The largest PSN; the next one is 0."""
 PSN_HALF: Final = 1 << 23
 """Half of the PSN space: a PSN is after another if it is less than this ahead of it (IBA vol. 1, 9.7.1)."""
 
@@ -54,16 +72,16 @@ class Bth:
         opcode, flags, pkey, destqp, psn = _BTH.unpack_from(data, offset)
         return cls(
             opcode=opcode,
-            solicited=flags & 0x80 != 0,
-            migreq=flags & 0x40 != 0,
-            pad=flags >> 4 & 3,
-            tver=flags & 0x0F,
+            solicited=flags & _SOLICITED != 0,
+            migreq=flags & _MIGREQ != 0,
+            pad=BthFields.PAD.of(flags),
+            tver=flags & _TVER,
             pkey=pkey,
-            fecn=destqp & 0x80000000 != 0,
-            becn=destqp & 0x40000000 != 0,
-            destqp=destqp & _LOW_24,
-            ackreq=psn & 0x80000000 != 0,
-            psn=psn & _LOW_24,
+            fecn=destqp & _FECN != 0,
+            becn=destqp & _BECN != 0,
+            destqp=destqp & _DESTQP,
+            ackreq=psn & _ACKREQ != 0,
+            psn=psn & _PSN,
         )
 
 
@@ -78,7 +96,7 @@ class Deth:
     def unpack(cls, data: bytes, offset: int = 0) -> Deth:
         """Decode the header at ``offset``, which must have 8 bytes."""
         qkey, srcqp = _DETH.unpack_from(data, offset)
-        return cls(qkey, srcqp & _LOW_24)
+        return cls(qkey, DethFields.SRCQP.of(srcqp))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +110,8 @@ class Reth:
     @classmethod
     def unpack(cls, data: bytes, offset: int = 0) -> Reth:
         """Decode the header at ``offset``, which must have 16 bytes."""
-        return cls(*_RETH.unpack_from(data, offset))
+        va, rkey, dmalen = _RETH.unpack_from(data, offset)
+        return cls(va=va, rkey=rkey, dmalen=dmalen)
 
 
 class Selectivity(IntEnum):
@@ -119,8 +138,7 @@ class Feth:
     @classmethod
     def unpack(cls, data: bytes, offset: int = 0) -> Feth:
         """Decode the header at ``offset``, which must have 4 bytes."""
-        (word,) = _WORD.unpack_from(data, offset)
-        return cls(word >> 4 & 3, word & 0xF)
+        return cls(FethFields.SEL.read(data, offset), FethFields.PLT.read(data, offset))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +156,8 @@ class AtomicEth:
     @classmethod
     def unpack(cls, data: bytes, offset: int = 0) -> AtomicEth:
         """Decode the header at ``offset``, which must have 28 bytes."""
-        return cls(*_ATOMIC_ETH.unpack_from(data, offset))
+        va, rkey, swapdt, cmpdt = _ATOMIC_ETH.unpack_from(data, offset)
+        return cls(va=va, rkey=rkey, swapdt=swapdt, cmpdt=cmpdt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +170,7 @@ class Aeth:
     @classmethod
     def unpack(cls, data: bytes, offset: int = 0) -> Aeth:
         """Decode the header at ``offset``, which must have 4 bytes."""
-        (word,) = _WORD.unpack_from(data, offset)
-        return cls(Syndrome.decode(word >> 24), word & _LOW_24)
+        return cls(Syndrome.decode(AethFields.SYNDROME.read(data, offset)), AethFields.MSN.read(data, offset))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +204,9 @@ class PfcFrame:
     @classmethod
     def unpack(cls, data: bytes, offset: int = 0) -> PfcFrame:
         """Decode the operands at ``offset``, which must have 18 bytes."""
-        vector, *quanta = _PFC.unpack_from(data, offset)
-        return cls(vector, tuple(quanta))
+        times = PfcFields.QUANTA.octets(data, offset)
+        quanta = tuple(int.from_bytes(times[at : at + _TIME]) for at in range(0, len(times), _TIME))
+        return cls(PfcFields.VECTOR.read(data, offset), quanta)
 
     @property
     def classes(self) -> dict[int, int]:

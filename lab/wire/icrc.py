@@ -7,17 +7,26 @@ class, TTL or hop limit, flow label, both checksums, and the octet of the BTH wi
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 from zlib import crc32
+
+from lab.wire.header_fields import IP_VERSION, Bits, BthFields, Ipv4Fields, Ipv6Fields, UdpFields
 
 SIZE: Final = 4
 """Bytes of the ICRC at the end of the UDP payload."""
 
+_LENGTHS: Final = 64
+"""Lengths of IP headers whose masks are cached: all of those without extension headers."""
 _LOCAL_HEADER: Final = crc32(b"\xff" * 8)
-_UDP_SIZE: Final = 8
-_UDP_CHECKSUM: Final = 6
-_BTH_VARIANT: Final = 4  # FECN, BECN and six reserved bits
-_MASKED: Final = _UDP_SIZE + _BTH_VARIANT + 1
+_BTH_VARIANT: Final = Bits(BthFields.FECN.at, 1)
+"""FECN, BECN and six reserved bits."""
+_MASKED: Final = UdpFields.SIZE + _BTH_VARIANT.end
+_VARIANT: Final = {
+    4: (Ipv4Fields.TOS, Ipv4Fields.TTL, Ipv4Fields.CHECKSUM),
+    6: (Ipv6Fields.TOS, Ipv6Fields.FLOW_LABEL, Ipv6Fields.TTL),
+}
+"""The fields of IP that may change, by its version."""
 
 
 def compute(packet: bytes | memoryview, transport: int) -> bytes:
@@ -37,18 +46,18 @@ def begin(packet: bytes | memoryview, transport: int) -> tuple[int, int]:
     """
     if len(packet) < transport + _MASKED:
         raise ValueError(f"{len(packet)} bytes hold no RoCEv2 packet with UDP at {transport}")
-    head = bytearray(packet[: transport + _MASKED])
-    if head[0] >> 4 == 4:
-        head[1] = 0xFF
-        head[8] = 0xFF
-        head[10:12] = b"\xff\xff"
-    else:
-        head[0] |= 0x0F
-        head[1:4] = b"\xff\xff\xff"
-        head[7] = 0xFF
-    head[transport + _UDP_CHECKSUM : transport + _UDP_SIZE] = b"\xff\xff"
-    head[transport + _UDP_SIZE + _BTH_VARIANT] = 0xFF
-    return crc32(head, _LOCAL_HEADER), len(head)
+    covered = transport + _MASKED
+    head = int.from_bytes(packet[:covered]) | _ones(packet[0] >> IP_VERSION.shift, transport)
+    return crc32(head.to_bytes(covered), _LOCAL_HEADER), covered
+
+
+@lru_cache(_LENGTHS)
+def _ones(version: int, transport: int) -> int:
+    """Return the masked fields as ones, in a number of the headers' bytes."""
+    fields = [(0, bits) for bits in _VARIANT.get(version, _VARIANT[6])]
+    fields += [(transport, UdpFields.CHECKSUM), (transport + UdpFields.SIZE, _BTH_VARIANT)]
+    size = transport + _MASKED
+    return sum(bits.deciding << 8 * (size - at - bits.end) for at, bits in fields)
 
 
 def finish(crc: int, rest: bytes | memoryview) -> bytes:

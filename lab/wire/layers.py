@@ -1,7 +1,7 @@
-"""The table of all headers that are decoded, from Ethernet to RoCEv2: the only definition of their layout.
+"""The table of all headers that are decoded, from Ethernet to RoCEv2, and of what may follow each.
 
 Two engines use it: ``lab.wire.walk`` for single frames, and ``lab.analysis.decode.header_walk_columns`` for all
-frames of a batch.
+frames of a batch. Named fields are in ``lab.wire.header_fields``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,23 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lab.wire import udp_ports
+from lab.wire.header_fields import (
+    IP_VERSION,
+    Bits,
+    BthFields,
+    EthernetFields,
+    GeneveFields,
+    GreFields,
+    Ipv4Fields,
+    Ipv6Fields,
+    Ipv6FragmentFields,
+    Ipv6RoutingFields,
+    MacControlFields,
+    MplsFields,
+    UdpFields,
+    VlanFields,
+    VxlanFields,
+)
 from lab.wire.udp_ports import (
     BRIDGED,
     ERSPAN_2_TYPE,
@@ -33,8 +50,8 @@ MAX_TUNNELS: Final = 4
 """Nested frames that are decoded. No fabric nests deeper; the limit bounds the cost of crafted packets."""
 MAX_HEADERS: Final = 32
 """Headers of a packet that are decoded, for the same reason."""
-VNI_VALID: Final = 0x08
-"""The I flag (RFC 7348 section 5): without it, the VNI is not valid. The other seven flags are reserved."""
+VNI_VALID: Final = VxlanFields.VNI_VALID.deciding
+"""The I flag of VXLAN, as a bit of its flags."""
 
 
 _ETHERTYPE: Final = "ethertype {:#06x}"
@@ -90,20 +107,6 @@ class Header(IntEnum):
     BTH = 22
     BTH_V1 = 23
     SPECTRUM_MIRROR = 24
-
-
-class Bits(NamedTuple):
-    """A number in a header: offset and width in bytes, shift and mask."""
-
-    at: int
-    width: int
-    shift: int = 0
-    mask: int = 0xFFFFFFFF
-
-    def read(self, data: bytes, start: int) -> int:
-        """Return the value in the header at ``start``, whose bytes must be present."""
-        place = start + self.at
-        return int.from_bytes(data[place : place + self.width]) >> self.shift & self.mask
 
 
 class Rule(NamedTuple):
@@ -187,27 +190,30 @@ _MIRRORS: Final = {
     ERSPAN_3_TYPE: Header.ERSPAN_3,
     SPECTRUM_MIRROR_TYPE: Header.SPECTRUM_MIRROR,
 }
-_SEQUENCED: Final = 0x10000000
+_SEQUENCED: Final = GreFields.SEQUENCE_PRESENT.deciding << 24
 """GRE's S bit, as part of ``next``: ERSPAN type I has the type of II without this bit, and no header of its own."""
 _BY_GRE: Final = {
     key: header for number, header in (_BY_GENEVE | _MIRRORS).items() for key in (number, number | _SEQUENCED)
 } | {ERSPAN_2_TYPE: Header.ETHERNET}
 _BY_VERSION: Final = {4: Header.IPV4, 6: Header.IPV6}
 
-_VERSION: Final = Bits(0, 1, 4)
 _PROTOCOL: Final = "IP protocol {}"
 _OPTIONS: Final = Rule(
-    "IPv6 options", 8, Bits(0, 1), _BY_NEXT_HEADER, base=8, extra=((Bits(1, 1), 8),), names=IP_PROTOCOLS,
-    unnamed=_PROTOCOL,
+    "IPv6 options", Ipv6RoutingFields.SIZE, Ipv6RoutingFields.NEXT_HEADER, _BY_NEXT_HEADER,
+    base=Ipv6RoutingFields.SIZE, extra=((Ipv6RoutingFields.LENGTH, 8),), names=IP_PROTOCOLS, unnamed=_PROTOCOL,
 )  # fmt: skip
 
 RULES: Final[dict[Header, Rule]] = {
-    Header.ETHERNET: Rule("Ethernet", 14, Bits(12, 2), _BY_TYPE, names=ETHERTYPES, unnamed=_ETHERTYPE),
-    Header.VLAN: Rule("VLAN tag", 4, Bits(2, 2), _BY_TYPE, names=ETHERTYPES, unnamed=_ETHERTYPE),
-    Header.MAC_CONTROL: Rule("MAC control", 2),
+    Header.ETHERNET: Rule(
+        "Ethernet", EthernetFields.SIZE, EthernetFields.ETHERTYPE, _BY_TYPE, names=ETHERTYPES, unnamed=_ETHERTYPE
+    ),
+    Header.VLAN: Rule(
+        "VLAN tag", VlanFields.SIZE, VlanFields.ETHERTYPE, _BY_TYPE, names=ETHERTYPES, unnamed=_ETHERTYPE
+    ),
+    Header.MAC_CONTROL: Rule("MAC control", MacControlFields.SIZE),
     # RFC 3032 section 2.1. After the bottom of the stack, the next protocol is not given (RFC 4928 section 3).
-    Header.MPLS: Rule("MPLS", 4, Bits(2, 1, 0, 1), {0: Header.MPLS}, Header.MPLS_PAYLOAD),
-    Header.MPLS_PAYLOAD: Rule("MPLS", 1, _VERSION, _BY_VERSION, Header.PSEUDOWIRE, base=0),
+    Header.MPLS: Rule("MPLS", MplsFields.SIZE, MplsFields.BOTTOM, {0: Header.MPLS}, Header.MPLS_PAYLOAD),
+    Header.MPLS_PAYLOAD: Rule("MPLS", 1, IP_VERSION, _BY_VERSION, Header.PSEUDOWIRE, base=0),
     # RFC 4385: a control word begins with zeros, an associated channel with 0001; a MAC address rarely does.
     Header.PSEUDOWIRE: Rule(
         "MPLS pseudowire", 2, Bits(0, 2, 6), {0x0000 >> 6: Header.CONTROL_WORD, 0x1000 >> 6: None}, Header.ETHERNET,
@@ -215,26 +221,29 @@ RULES: Final[dict[Header, Rule]] = {
     ),
     Header.CONTROL_WORD: Rule("MPLS pseudowire", 4, Bits(0, 1), {}, Header.ETHERNET),
     Header.IPV4: Rule(
-        "IPv4", 20, Bits(9, 1), _BY_PROTOCOL, base=0, extra=((Bits(0, 1, 0, 15), 4),), total=Bits(2, 2),
-        open_ended=True, good=((Bits(0, 1), 0x45, 0x4F),), fault=WalkStop.IPV4,
-        offset=Bits(6, 2, 0, udp_ports.FRAGMENT_OFFSET), more=Bits(6, 2, 0, udp_ports.MORE_FRAGMENTS),
+        "IPv4", Ipv4Fields.SIZE, Ipv4Fields.PROTOCOL, _BY_PROTOCOL, base=0,
+        extra=((Ipv4Fields.IHL, Ipv4Fields.WORD),), total=Ipv4Fields.LENGTH, open_ended=True,
+        good=((Ipv4Fields.VERSION_IHL, Ipv4Fields.PLAIN, 0x4F),), fault=WalkStop.IPV4,
+        offset=Ipv4Fields.FRAGMENT_OFFSET, more=Ipv4Fields.MORE_FRAGMENTS,
         names=IP_PROTOCOLS, unnamed=_PROTOCOL,
     ),
     Header.IPV6: Rule(
-        "IPv6", 40, Bits(6, 1), _BY_NEXT_HEADER, total=Bits(4, 2), beyond=40, open_ended=True,
-        good=((_VERSION, 6, 6),), fault=WalkStop.IPV6, names=IP_PROTOCOLS, unnamed=_PROTOCOL,
+        "IPv6", Ipv6Fields.SIZE, Ipv6Fields.NEXT_HEADER, _BY_NEXT_HEADER, total=Ipv6Fields.LENGTH,
+        beyond=Ipv6Fields.SIZE, open_ended=True,
+        good=((IP_VERSION, 6, 6),), fault=WalkStop.IPV6, names=IP_PROTOCOLS, unnamed=_PROTOCOL,
     ),
     Header.OPTIONS: _OPTIONS,
     Header.ROUTING: _OPTIONS._replace(name="IPv6 routing"),
     Header.FRAGMENT: Rule(
-        "IPv6 fragment", 8, Bits(0, 1), _BY_NEXT_HEADER, offset=Bits(2, 2, 3), more=Bits(2, 2, 0, 1),
+        "IPv6 fragment", Ipv6FragmentFields.SIZE, Ipv6FragmentFields.NEXT_HEADER, _BY_NEXT_HEADER,
+        offset=Ipv6FragmentFields.FRAGMENT_OFFSET, more=Ipv6FragmentFields.MORE_FRAGMENTS,
         names=IP_PROTOCOLS, unnamed=_PROTOCOL,
     ),
-    Header.AUTHENTICATION: _OPTIONS._replace(name="AH", extra=((Bits(1, 1), 4),)),
+    Header.AUTHENTICATION: _OPTIONS._replace(name="AH", extra=((Ipv6RoutingFields.LENGTH, 4),)),
     # RFC 2784 and 2890: checksum, key and sequence number exist if their bits are set; version 0 without routing
     Header.GRE: Rule(
-        "GRE", 4, Bits(0, 4, 0, _SEQUENCED | 0xFFFF), _BY_GRE,
-        extra=((Bits(0, 1, 7, 1), 4), (Bits(0, 1, 5, 1), 4), (Bits(0, 1, 4, 1), 4)),
+        "GRE", GreFields.SIZE, Bits(0, 4, 0, _SEQUENCED | GreFields.PROTOCOL.most), _BY_GRE,
+        extra=((GreFields.CHECKSUM_PRESENT, 4), (GreFields.KEY_PRESENT, 4), (GreFields.SEQUENCE_PRESENT, 4)),
         good=((Bits(0, 2, 0, 0x4007), 0, 0),), fault=WalkStop.NONE,
         names=ETHERTYPES | {number | _SEQUENCED: name for number, name in ETHERTYPES.items()},
     ),
@@ -244,23 +253,30 @@ RULES: Final[dict[Header, Rule]] = {
         "ERSPAN", 12, Bits(10, 2, 10, 31), {0: Header.ETHERNET, 2: Header.ANY_IP}, extra=((Bits(11, 1, 0, 1), 8),)
     ),
     Header.SPECTRUM_MIRROR: Rule("Spectrum mirror", 22, Bits(0, 1), {}, Header.ETHERNET),
-    Header.ANY_IP: Rule("IP", 1, _VERSION, _BY_VERSION, base=0),
-    Header.TCP: Rule("TCP", 4),
+    Header.ANY_IP: Rule("IP", 1, IP_VERSION, _BY_VERSION, base=0),
+    Header.TCP: Rule("TCP", UdpFields.DPORT.end),
     # Length 0: RFC 2675 section 4, and BIG TCP in tunnels on Linux
-    Header.UDP: Rule("UDP", 8, Bits(2, 2), _BY_PORT, total=Bits(4, 2), jumbo=True, fault=WalkStop.UDP_LENGTH),
-    Header.VXLAN: Rule("VXLAN", 8, Bits(0, 1), {}, Header.ETHERNET, good=((Bits(0, 1, 3, 1), 1, 1),)),
+    Header.UDP: Rule(
+        "UDP", UdpFields.SIZE, UdpFields.DPORT, _BY_PORT, total=UdpFields.LENGTH, jumbo=True,
+        fault=WalkStop.UDP_LENGTH,
+    ),
+    Header.VXLAN: Rule(
+        "VXLAN", VxlanFields.SIZE, VxlanFields.FLAGS, {}, Header.ETHERNET, good=((VxlanFields.VNI_VALID, 1, 1),)
+    ),
     # RFC 8926 section 3.4
     Header.GENEVE: Rule(
-        "GENEVE", 8, Bits(2, 2), _BY_GENEVE, extra=((Bits(0, 1, 0, 63), 4),), good=((Bits(0, 1, 6), 0, 0),),
+        "GENEVE", GeneveFields.SIZE, GeneveFields.PROTOCOL, _BY_GENEVE, extra=((GeneveFields.OPTIONS, 4),),
+        good=((GeneveFields.VERSION, 0, 0),),
         fault=WalkStop.NONE, names=ETHERTYPES, unnamed=_ETHERTYPE,
     ),
     # IBA vol. 1 section 8.3 and annex A16
     Header.GRH: Rule(
-        "RoCEv1", 40, Bits(6, 1), {0x1B: Header.BTH_V1}, total=Bits(4, 2), beyond=40, open_ended=True,
-        good=((_VERSION, 6, 6),),
+        "RoCEv1", Ipv6Fields.SIZE, Ipv6Fields.NEXT_HEADER, {0x1B: Header.BTH_V1}, total=Ipv6Fields.LENGTH,
+        beyond=Ipv6Fields.SIZE, open_ended=True,
+        good=((IP_VERSION, 6, 6),),
     ),
-    Header.BTH: Rule("RoCEv2", 12),
-    Header.BTH_V1: Rule("RoCEv1", 12),
+    Header.BTH: Rule("RoCEv2", BthFields.SIZE),
+    Header.BTH_V1: Rule("RoCEv1", BthFields.SIZE),
 }  # fmt: skip
 ETHERNET_SIZE: Final = RULES[Header.ETHERNET].size
 """Bytes of an Ethernet header without tags."""

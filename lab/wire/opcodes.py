@@ -5,10 +5,30 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import Final
 
-_TRANSPORT_SHIFT: Final = 5
-_TRANSPORT_NAMES: Final = {0: "RC", 1: "UC", 2: "RD", 3: "UD", 5: "XRC"}
-_RD: Final = 0x40
-_XRC: Final = 0xA0
+from lab.wire.header_fields import (
+    AethFields,
+    AtomicAckEthFields,
+    AtomicEthFields,
+    CnpFields,
+    DethFields,
+    FethFields,
+    IethFields,
+    ImmDtFields,
+    OpcodeFields,
+    RdethFields,
+    RethFields,
+    XrcEthFields,
+)
+
+RC: Final = 0
+UC: Final = 1
+RD: Final = 2
+UD: Final = 3
+XRC: Final = 5
+TRANSPORT_NAMES: Final = {RC: "RC", UC: "UC", RD: "RD", UD: "UD", XRC: "XRC"}
+"""The transport services by their number, the upper three bits of the opcode."""
+_RD: Final = RD << OpcodeFields.TRANSPORT.shift
+_XRC: Final = XRC << OpcodeFields.TRANSPORT.shift
 _RD_RESYNC: Final = 0x55
 
 
@@ -70,17 +90,17 @@ class Opcode(IntEnum):
 class Extension(Enum):
     """Headers that may follow the BTH: name and bytes on the wire (IBA vol. 1 section 9.3, annexes A17.9.3, A19)."""
 
-    FETH = ("FETH", 4)
-    RETH = ("RETH", 16)
-    AETH = ("AETH", 4)
-    IMMDT = ("ImmDt", 4)
-    DETH = ("DETH", 8)
-    ATOMIC_ETH = ("AtomicETH", 28)
-    ATOMIC_ACK_ETH = ("AtomicAckETH", 8)
-    IETH = ("IETH", 4)
-    CNP_RESERVED = ("reserved", 16)
-    XRCETH = ("XRCETH", 4)
-    RDETH = ("RDETH", 4)
+    FETH = ("FETH", FethFields.SIZE)
+    RETH = ("RETH", RethFields.SIZE)
+    AETH = ("AETH", AethFields.SIZE)
+    IMMDT = ("ImmDt", ImmDtFields.SIZE)
+    DETH = ("DETH", DethFields.SIZE)
+    ATOMIC_ETH = ("AtomicETH", AtomicEthFields.SIZE)
+    ATOMIC_ACK_ETH = ("AtomicAckETH", AtomicAckEthFields.SIZE)
+    IETH = ("IETH", IethFields.SIZE)
+    CNP_RESERVED = ("reserved", CnpFields.SIZE)
+    XRCETH = ("XRCETH", XrcEthFields.SIZE)
+    RDETH = ("RDETH", RdethFields.SIZE)
 
     @property
     def label(self) -> str:
@@ -164,16 +184,16 @@ def is_answer(opcode: Opcode) -> bool:
 def _layout(value: int, opcode: Opcode) -> tuple[Extension, ...]:
     """Return the extension headers. XRC requests begin with XRCETH, RD packets with RDETH."""
     rest = _EXTENSIONS.get(opcode, ())
-    if value & 0xE0 == _XRC:
+    if OpcodeFields.TRANSPORT.of(value) == XRC:
         return rest if is_answer(opcode) else (Extension.XRCETH, *rest)
-    if value & 0xE0 == _RD:
+    if OpcodeFields.TRANSPORT.of(value) == RD:
         return (Extension.RDETH, *rest) if is_answer(opcode) else (Extension.RDETH, Extension.DETH, *rest)
     return rest
 
 
 def _name(value: int, opcode: Opcode) -> str:
     name = _spelled(opcode)
-    return name if value == opcode else name.replace("RC", _TRANSPORT_NAMES[value >> _TRANSPORT_SHIFT], 1)
+    return name if value == opcode else name.replace("RC", TRANSPORT_NAMES[OpcodeFields.TRANSPORT.of(value)], 1)
 
 
 OPCODE_NAMES: Final = {value: _name(value, opcode) for value, opcode in OPERATIONS.items()} | {
@@ -188,7 +208,8 @@ _LAYOUTS: Final = {value: _layout(value, opcode) for value, opcode in OPERATIONS
 def opcode_name(value: int) -> str:
     """Return the name of an opcode; if it is not assigned, its transport and number."""
     name = OPCODE_NAMES.get(value)
-    return name or f"{_TRANSPORT_NAMES.get(value >> _TRANSPORT_SHIFT, 'reserved')} opcode {value:#04x}"
+    transport = TRANSPORT_NAMES.get(OpcodeFields.TRANSPORT.of(value), "reserved")
+    return name or f"{transport} opcode {value:#04x}"
 
 
 def extensions(value: int) -> tuple[Extension, ...]:

@@ -11,7 +11,6 @@ Padding and ICRC are computed when a packet is built::
 
 from __future__ import annotations
 
-from struct import pack
 from typing import ClassVar, Final
 
 from scapy.fields import (
@@ -30,10 +29,9 @@ from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet, Raw, bind_layers, bind_top_down
 
 from lab.wire import icrc
+from lab.wire.header_fields import BthFields, UdpFields
 from lab.wire.opcodes import OPCODE_NAMES, Extension, Opcode, extensions
 from lab.wire.udp_ports import ROCEV2_PORT
-
-_UDP_SIZE: Final = 8
 
 
 class _Transport(Packet):  # type: ignore[misc]  # scapy is untyped
@@ -83,7 +81,7 @@ class BTH(_Transport):
         body, seal = pay[: -icrc.SIZE], pay[-icrc.SIZE :]
         if self.PadCnt is None:
             padding = -len(body) % 4
-            pkt = pkt[:1] + bytes([pkt[1] | padding << 4]) + pkt[2:]
+            pkt = pkt[:1] + bytes([pkt[1] | padding << BthFields.PAD.shift]) + pkt[2:]
             body += bytes(padding)
         if self.ICRC is None:
             seal = self._seal(pkt + body)
@@ -94,9 +92,9 @@ class BTH(_Transport):
         ip = udp.underlayer if isinstance(udp, UDP) else None
         if not isinstance(ip, IP | IPv6):
             return bytes(icrc.SIZE)
-        size = _UDP_SIZE + len(transport) + icrc.SIZE
+        size = UdpFields.SIZE + len(transport) + icrc.SIZE
         header = _ip_header(ip, size)
-        ports = pack("!HHHH", udp.sport, udp.dport, size if udp.len is None else udp.len, 0)
+        ports = UdpFields.pack(sport=udp.sport, dport=udp.dport, length=size if udp.len is None else udp.len)
         return icrc.compute(header + ports + transport, len(header))
 
 

@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Final
 
 from lab.units import format_time
+from lab.wire.header_fields import SyndromeFields
 
 
 class AckKind(IntEnum):
@@ -35,7 +36,7 @@ _NAK_NAMES: Final = {
     NakCode.REMOTE_OPERATIONAL_ERROR: "Remote Operational Error",
     NakCode.INVALID_RD_REQUEST: "Invalid RD Request",
 }
-NO_CREDIT_COUNT: Final = 31
+NO_CREDIT_COUNT: Final = SyndromeFields.CODE.most
 """The credit count of responders without end-to-end flow control, like shared receive queues and rxe."""
 
 # Table 45 (section 9.7.5.2.8), in units of 10 us; code 0 is the longest wait.
@@ -60,12 +61,12 @@ class Syndrome:
     @classmethod
     def decode(cls, octet: int) -> Syndrome:
         """Decode the syndrome octet. The reserved top bit is ignored, as receivers must."""
-        return cls(AckKind(octet >> 5 & 3), octet & 0x1F)
+        return cls(AckKind(SyndromeFields.KIND.of(octet)), SyndromeFields.CODE.of(octet))
 
     @property
     def octet(self) -> int:
         """The syndrome as on the wire."""
-        return self.kind << 5 | self.code
+        return self.kind << SyndromeFields.KIND.shift | self.code
 
     @property
     def is_known_nak(self) -> bool:

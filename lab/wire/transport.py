@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lab.wire import icrc, mad
+from lab.wire.header_fields import (
+    AtomicAckEthFields,
+    IethFields,
+    ImmDtFields,
+    MacControlFields,
+    PauseFields,
+    PfcFields,
+    XrcEthFields,
+)
 from lab.wire.headers import Aeth, AtomicEth, Bth, Deth, Feth, PauseFrame, PfcFrame, Reth
 from lab.wire.layers import RULES
 from lab.wire.opcodes import Extension, extensions
@@ -16,12 +24,6 @@ if TYPE_CHECKING:
 
     from lab.wire.frame import DecodedFrame
     from lab.wire.walk import HeaderWalk
-
-_WORD: Final = Struct("!I")
-_LONG: Final = Struct("!Q")
-_SHORT: Final = Struct("!H")
-_LOW_24: Final = 0xFFFFFF
-_PFC_OPERANDS: Final = 18  # the vector and eight times
 
 
 class Stop(Exception):
@@ -47,14 +49,14 @@ class Octets(NamedTuple):
 
 def mac_control(frame: DecodedFrame, octets: Octets, start: int) -> None:
     """Decode Pause (IEEE 802.3 annex 31B) and PFC (annex 31D); other opcodes are given as a number."""
-    data, operands = octets.data, start + _SHORT.size
-    (opcode,) = _SHORT.unpack_from(data, start)
+    data, operands = octets.data, start + MacControlFields.SIZE
+    opcode = MacControlFields.OPCODE.read(data, start)
     if opcode == PAUSE_OPCODE:
-        octets.need(operands + _SHORT.size, "pause_time")
-        frame.pause = PauseFrame(*_SHORT.unpack_from(data, operands))
+        octets.need(operands + PauseFields.SIZE, "pause_time")
+        frame.pause = PauseFrame(PauseFields.QUANTA.read(data, operands))
         frame.protocol = "Pause"
     elif opcode == PFC_OPCODE:
-        octets.need(operands + _PFC_OPERANDS, "the time vector")
+        octets.need(operands + PfcFields.SIZE, "the time vector")
         frame.pfc = PfcFrame.unpack(data, operands)
         frame.protocol = "PFC"
     else:
@@ -93,19 +95,13 @@ def _read(frame: DecodedFrame, data: bytes, offset: int, extension: Extension) -
         case Extension.AETH:
             frame.aeth = Aeth.unpack(data, offset)
         case Extension.ATOMIC_ACK_ETH:
-            (frame.origremdt,) = _LONG.unpack_from(data, offset)
-        case _:
-            _read_word(frame, _WORD.unpack_from(data, offset)[0], extension)
-
-
-def _read_word(frame: DecodedFrame, word: int, extension: Extension) -> None:
-    match extension:
+            frame.origremdt = AtomicAckEthFields.ORIGREMDT.read(data, offset)
         case Extension.IMMDT:
-            frame.immdt = word
+            frame.immdt = ImmDtFields.IMMDT.read(data, offset)
         case Extension.IETH:
-            frame.ieth = word
+            frame.ieth = IethFields.RKEY.read(data, offset)
         case Extension.XRCETH:
-            frame.xrcsrq = word & _LOW_24
+            frame.xrcsrq = XrcEthFields.XRCSRQ.read(data, offset)
         case _:
             pass
 

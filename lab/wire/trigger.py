@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 from lab.units import counted, quanta_to_seconds
 from lab.wire.filter.match import ANSWERS
 from lab.wire.frame import decode
-from lab.wire.headers import PSN_HALF
-from lab.wire.opcodes import Opcode, opcode_name
+from lab.wire.header_fields import CE, OpcodeFields
+from lab.wire.headers import PSN_HALF, PSN_MASK
+from lab.wire.opcodes import UD, Opcode, opcode_name
 from lab.wire.syndrome import AckKind
 
 if TYPE_CHECKING:
@@ -28,10 +29,6 @@ STORM: Final = 200_000_000
 """ns without an XON after which a pause is a storm: the usual default of PFC watchdogs."""
 _FLOWS: Final = 16384
 """Flows whose next PSN is remembered; the oldest are dropped."""
-_MASK: Final = 0xFFFFFF
-_CE: Final = 3
-_TRANSPORT: Final = 0xE0
-_UD: Final = 0x60
 
 
 class TriggerKind(StrEnum):
@@ -83,7 +80,7 @@ class Watcher:
             yield from self._answered(frame, frame.bth, who)
             if TriggerKind.DROP in self._wanted and (missing := self._missing(record.interface, frame, frame.bth)):
                 yield TriggerKind.DROP, f"{who}: {counted(missing, 'PSN')} missing before PSN {frame.bth.psn}"
-        if frame.ecn == _CE:
+        if frame.ecn == CE:
             yield TriggerKind.CE, f"{who}: marked CE"
         yield from self._pauses(record, interface, frame)
 
@@ -104,13 +101,13 @@ class Watcher:
         The PSNs that a READ takes are unknown here (IBA vol. 1 section 9.7.3).
         """
         answer = frame.aeth is not None or frame.origremdt is not None or bth.opcode == Opcode.CNP
-        if answer or "Response" in opcode_name(bth.opcode) or bth.opcode & _TRANSPORT == _UD:
+        if answer or "Response" in opcode_name(bth.opcode) or OpcodeFields.TRANSPORT.of(bth.opcode) == UD:
             return 0
         key = (interface, frame.src, frame.dst, bth.destqp)
         front = self._fronts.pop(key, bth.psn)
-        ahead = (bth.psn - front + PSN_HALF & _MASK) - PSN_HALF
+        ahead = (bth.psn - front + PSN_HALF & PSN_MASK) - PSN_HALF
         if "READ Request" not in opcode_name(bth.opcode):
-            self._fronts[key] = bth.psn + 1 & _MASK if ahead >= 0 else front
+            self._fronts[key] = bth.psn + 1 & PSN_MASK if ahead >= 0 else front
             if len(self._fronts) > _FLOWS:
                 del self._fronts[next(iter(self._fronts))]
         return max(0, ahead)

@@ -1,4 +1,4 @@
-"""Assigned numbers: EtherTypes, IP protocols, fragment bits and UDP ports, and names of protocols not decoded."""
+"""Assigned numbers: EtherTypes, IP protocols and UDP ports, and names of protocols not decoded."""
 
 from __future__ import annotations
 
@@ -38,9 +38,6 @@ ETHERTYPES: Final = {
 }
 """Names of EtherTypes that are not decoded."""
 
-MORE_FRAGMENTS: Final = 0x2000
-FRAGMENT_OFFSET: Final = 0x1FFF
-"""Fields of IPv4: more fragments follow, and the offset of a fragment (RFC 791 section 3.1)."""
 HOP_BY_HOP: Final = 0
 IPIP: Final = 4
 TCP: Final = 6

@@ -71,11 +71,12 @@ def _step(found: HeaderWalk, data: bytes, header: Header) -> Header | None:
     if at + rule.size > min(len(data), found.end):
         found.fault = WalkStop.CUT if at + rule.size > len(data) else WalkStop.ROOM
         return None
-    if not all(low <= bits.read(data, at) <= high for bits, low, high in rule.good):
+    if rule.good and not all(low <= bits.read(data, at) <= high for bits, low, high in rule.good):
         found.fault, found.refused = rule.fault, rule.fault is WalkStop.NONE
         return None
     size = rule.size if rule.base is None else rule.base
-    size += sum(bits.read(data, at) * factor for bits, factor in rule.extra)
+    for bits, factor in rule.extra:
+        size += bits.read(data, at) * factor
     if rule.total is not None and not _ends(found, data, rule, size):
         found.fault = rule.fault
         return None

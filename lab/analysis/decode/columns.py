@@ -13,68 +13,82 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lab.analysis.decode.field_columns import read_column, record
 from lab.analysis.decode.header_walk_columns import Strata
 from lab.analysis.read.packet_batch import places, rows
 from lab.wire import icrc
-from lab.wire.layers import BTH_HEADERS, IP_HEADERS, RULES, VNI_HEADERS, Header, WalkStop
+from lab.wire.header_fields import (
+    CE,
+    DSCP,
+    ECN,
+    AethFields,
+    Bits,
+    BthFields,
+    EthernetFields,
+    Ipv4Fields,
+    Ipv6Fields,
+    MacControlFields,
+    PfcFields,
+    RethFields,
+    UdpFields,
+    VlanFields,
+    VxlanFields,
+)
+from lab.wire.layers import BTH_HEADERS, IP_HEADERS, VNI_HEADERS, Header, WalkStop
 from lab.wire.opcodes import Extension, extensions
-from lab.wire.udp_ports import FRAGMENT_OFFSET, IPV4_TYPE, MORE_FRAGMENTS, ROCEV2_PORT, UDP
+from lab.wire.udp_ports import IPV4_TYPE, ROCEV2_PORT, UDP
 
 if TYPE_CHECKING:
     from lab.analysis.decode.header_walk_columns import Stratum
     from lab.analysis.read.packet_batch import Flags, Ints, Octets, PacketBatch
 
-_IP_AT: Final = RULES[Header.ETHERNET].size
-_UDP_AT: Final = _IP_AT + RULES[Header.IPV4].size
-_BTH_AT: Final = _UDP_AT + RULES[Header.UDP].size
-_BTH_SIZE: Final = RULES[Header.BTH].size
+_IP_AT: Final = EthernetFields.SIZE
+_UDP_AT: Final = _IP_AT + Ipv4Fields.SIZE
+_BTH_AT: Final = _UDP_AT + UdpFields.SIZE
+_BTH_SIZE: Final = BthFields.SIZE
+_WORD: Final = 4
 _EXTENSION_WORDS: Final = 7
-_BTH_TAKEN: Final = _BTH_SIZE + 4 * _EXTENSION_WORDS
-_FIELDS: Final[dict[str, tuple[str | tuple[str, int], int]]] = {
-    "plain": (">u4", _IP_AT - 2),
-    "tos": ("u1", _IP_AT + 1),
-    "total": (">u2", _IP_AT + 2),
-    "ident": (">u2", _IP_AT + 4),
-    "fragment": (">u2", _IP_AT + 6),
-    "ttl": ("u1", _IP_AT + 8),
-    "protocol": ("u1", _IP_AT + 9),
-    "src": (">u4", _IP_AT + 12),
-    "dst": (">u4", _IP_AT + 16),
-    "dport": (">u2", _UDP_AT + 2),
-    "size": (">u2", _UDP_AT + 4),
-    "bth": (f"V{_BTH_TAKEN}", _BTH_AT),
-    "opcode": ("u1", _BTH_AT),
-    "bits": ("u1", _BTH_AT + 1),
-    "destqp": (">u4", _BTH_AT + 4),
-    "psn": (">u4", _BTH_AT + 8),
-    "ext": ((">u4", _EXTENSION_WORDS), _BTH_AT + _BTH_SIZE),
-}
-"""Format and offset of the fields in Ethernet, IPv4 without options, UDP, BTH, and the words after the BTH."""
-_HEAD: Final = np.dtype(
+_BTH_TAKEN: Final = _BTH_SIZE + _WORD * _EXTENSION_WORDS
+_TYPE_AND_IP: Final = Bits(EthernetFields.ETHERTYPE.at, EthernetFields.ETHERTYPE.width + Ipv4Fields.TOS.end)
+"""The EtherType, and the first bytes of IPv4: version, IHL and TOS."""
+_HEAD: Final = record(
+    _BTH_AT + _BTH_TAKEN,
     {
-        "names": list(_FIELDS),
-        "formats": [form for form, _ in _FIELDS.values()],
-        "offsets": [at for _, at in _FIELDS.values()],
-        "itemsize": _BTH_AT + _BTH_TAKEN,
-    }
+        "plain": (0, _TYPE_AND_IP),
+        "tos": (_IP_AT, Ipv4Fields.TOS),
+        "total": (_IP_AT, Ipv4Fields.LENGTH),
+        "ident": (_IP_AT, Ipv4Fields.IDENT),
+        "fragment": (_IP_AT, Ipv4Fields.FRAGMENT),
+        "ttl": (_IP_AT, Ipv4Fields.TTL),
+        "protocol": (_IP_AT, Ipv4Fields.PROTOCOL),
+        "src": (_IP_AT, Ipv4Fields.SRC),
+        "dst": (_IP_AT, Ipv4Fields.DST),
+        "dport": (_UDP_AT, UdpFields.DPORT),
+        "size": (_UDP_AT, UdpFields.LENGTH),
+        "opcode": (_BTH_AT, BthFields.OPCODE),
+        "pad": (_BTH_AT, BthFields.PAD),
+        "destqp": (_BTH_AT, BthFields.DESTQP),
+        "psn": (_BTH_AT, BthFields.PSN),
+        "ext": (_BTH_AT, Bits(_BTH_SIZE, _WORD * _EXTENSION_WORDS)),
+    },
+    bth=(f"V{_BTH_TAKEN}", _BTH_AT),
 )
-_PLAIN: Final = IPV4_TYPE << 16 | 0x4500
+"""The fields in Ethernet, IPv4 without options, UDP, BTH, and the words after the BTH."""
+_PLAIN: Final = (IPV4_TYPE << 8 | Ipv4Fields.PLAIN) << 8
 _PLAIN_MASK: Final = 0xFFFFFF00
-_FRAGMENT: Final = MORE_FRAGMENTS | FRAGMENT_OFFSET
-_IPV4: Final = np.dtype({"names": ["tos", "ident", "ttl", "src", "dst"], "formats": ["u1", ">u2", "u1", ">u4", ">u4"],
-                         "offsets": [1, 4, 8, 12, 16], "itemsize": 20})  # fmt: skip
-_IPV6: Final = np.dtype({"names": ["first", "ttl", "src", "dst"], "formats": [">u2", "u1", (">u4", 4), (">u4", 4)],
-                         "offsets": [0, 7, 8, 24], "itemsize": 40})  # fmt: skip
+_IPV4: Final = record(
+    Ipv4Fields.SIZE,
+    {name: (0, Ipv4Fields.FIELDS[name]) for name in ("tos", "ident", "ttl", "src", "dst")},
+)
+_IPV6: Final = record(Ipv6Fields.SIZE, {name: (0, Ipv6Fields.FIELDS[name]) for name in ("tos", "ttl", "src", "dst")})
 _MAPPED: Final = 0xFFFF
 _BEHIND: Final = (1, 3)
 """Words that can precede an AETH or RETH: 1 for XRCETH, FETH or RDETH, 3 for RDETH and DETH."""
-_DMALEN: Final = 3
+_DMALEN: Final = RethFields.DMALEN.at // _WORD
 """Index of DMALen in the words of a RETH."""
 UNKNOWN: Final = -2
 """``Roce.dmalen`` if the RETH was not captured."""
-CE: Final = 3
-"""ECN: congestion experienced (RFC 3168 section 5)."""
-_CONTROL_SIZE: Final = 20  # the opcode and all fields of PFC
+_CONTROL_SIZE: Final = MacControlFields.SIZE + PfcFields.SIZE
 _EXTENSIONS: Final = np.array([sum(extension.size for extension in extensions(code)) for code in range(256)])
 
 
@@ -82,7 +96,7 @@ def _words_before(wanted: Extension) -> Ints:
     """Return, by opcode, the 4-byte words between the BTH and ``wanted``; -1 if the opcode lacks that header."""
     orders = [extensions(code) for code in range(256)]
     return np.array(
-        [sum(e.size for e in order[: order.index(wanted)]) // 4 if wanted in order else -1 for order in orders]
+        [sum(e.size for e in order[: order.index(wanted)]) // _WORD if wanted in order else -1 for order in orders]
     )
 
 
@@ -181,7 +195,7 @@ def _short_cut(head: np.ndarray, start: Ints, end: Ints, wire_end: Ints) -> Colu
     """Return the columns of RoCEv2 on plain IPv4. Entries of all other packets stay empty."""
     total, size = head["total"].astype(np.int64), head["size"].astype(np.int64)
     here = (head["plain"] & _PLAIN_MASK == _PLAIN) & (head["protocol"] == UDP) & (head["dport"] == ROCEV2_PORT)
-    here &= (head["fragment"] & _FRAGMENT == 0) & (start + (_BTH_AT + _BTH_SIZE) <= end)
+    here &= (Ipv4Fields.FRAGMENT.of(head["fragment"]) == 0) & (start + (_BTH_AT + _BTH_SIZE) <= end)
     here &= (size >= _BTH_AT + _BTH_SIZE - _UDP_AT) & (size <= total - (_UDP_AT - _IP_AT))
     count, mask = len(start), -here.astype(np.int64)
     src, dst = np.zeros((4, count), np.int64), np.zeros((4, count), np.int64)
@@ -193,8 +207,8 @@ def _short_cut(head: np.ndarray, start: Ints, end: Ints, wire_end: Ints) -> Colu
         vni=np.full(count, -1),
         src=src,
         dst=dst,
-        ecn=head["tos"] & 3 & mask,
-        dscp=head["tos"] >> 2 & mask,
+        ecn=head["tos"] & ECN.mask & mask,
+        dscp=head["tos"] >> DSCP.shift & mask,
         pcp=np.full(count, -1),
         ttl=head["ttl"] & mask,
         ident=head["ident"] & mask,
@@ -221,7 +235,7 @@ def _fill(columns: Columns, rest: Ints, strata: Strata, captured_end: Ints) -> N
         elif stratum.header in VNI_HEADERS:
             columns.vni[row] = vni(stratum)
         elif stratum.header is Header.VLAN:
-            pcp = stratum.octets[:, 0].astype(np.int64) >> 5
+            pcp = read_column(VlanFields.PCP, stratum.octets)
             columns.pcp[row] = np.where(columns.pcp[row] < 0, pcp, columns.pcp[row])
         elif stratum.header is Header.MAC_CONTROL:
             columns.ip[row] = stratum.at
@@ -235,7 +249,7 @@ def _fill(columns: Columns, rest: Ints, strata: Strata, captured_end: Ints) -> N
 
 def vni(stratum: Stratum) -> Ints:
     """Return the VNIs of VXLAN or GENEVE headers."""
-    return stratum.octets[:, 4:8].copy().view(">u4").ravel().astype(np.int64) >> 8
+    return read_column(VxlanFields.VNI, stratum.octets)
 
 
 def _addresses(columns: Columns, rest: Ints, strata: Strata) -> None:
@@ -259,14 +273,14 @@ def _addresses(columns: Columns, rest: Ints, strata: Strata) -> None:
 def _network(columns: Columns, row: Ints | slice, stratum: Stratum, again: Flags) -> None:
     """Fill in the other fields of an IP header. ``again`` marks packets that had an outer IP header."""
     head = _ip(stratum.header, stratum.octets)
-    tos = (head["tos"] if stratum.header is Header.IPV4 else head["first"] >> 4).astype(np.int64) & 0xFF
-    ecn = tos & 3
+    tos = (Ipv4Fields if stratum.header is Header.IPV4 else Ipv6Fields).TOS.of(head["tos"].astype(np.int64))
+    ecn = ECN.of(tos)
     columns.ident[row] = head["ident"] if stratum.header is Header.IPV4 else 0
     columns.ip[row] = stratum.at
     if not again.any():
-        columns.ecn[row], columns.dscp[row], columns.ttl[row] = ecn, tos >> 2, head["ttl"]
+        columns.ecn[row], columns.dscp[row], columns.ttl[row] = ecn, DSCP.of(tos), head["ttl"]
         return
-    columns.dscp[row] = np.where(again, columns.dscp[row], tos >> 2)
+    columns.dscp[row] = np.where(again, columns.dscp[row], DSCP.of(tos))
     columns.ecn[row] = np.where(again & (ecn != CE), columns.ecn[row], ecn)
     columns.ttl[row] = np.where(again, columns.ttl[row], head["ttl"])
 
@@ -281,7 +295,7 @@ def _roce(columns: Columns, head: np.ndarray, end: Ints) -> Roce:
         head = head[row]
     bth_end, trailer = columns.bth[row] + _BTH_SIZE, columns.bth_end[row] - icrc.SIZE
     after = bth_end + _EXTENSIONS[head["opcode"]]
-    payload = trailer - after - (head["bits"] >> 4 & 3)
+    payload = trailer - after - BthFields.PAD.of(head["pad"])
     good = payload >= 0
     if not good.all():
         columns.fault[row[~good]] = _roce_fault(bth_end, after, trailer)[~good]
@@ -290,19 +304,19 @@ def _roce(columns: Columns, head: np.ndarray, end: Ints) -> Roce:
     opcode, psn = head["opcode"].astype(np.int64), head["psn"].astype(np.int64)
     dmalen, aeth = _word(opcode, RETH_AT, head["ext"], _DMALEN), _word(opcode, AETH_AT, head["ext"], 0)
     if (cut := after > end[row]).any():
-        words = np.where(cut, (end[row] - bth_end) // 4, _EXTENSION_WORDS)
+        words = np.where(cut, (end[row] - bth_end) // _WORD, _EXTENSION_WORDS)
         dmalen[(dmalen >= 0) & (RETH_AT[opcode] + _DMALEN >= words)] = UNKNOWN
         aeth[AETH_AT[opcode] >= words] = -1
     return Roce(
         row=row,
         opcode=opcode,
-        destqp=head["destqp"].astype(np.int64) & 0xFFFFFF,
-        psn=psn & 0xFFFFFF,
-        ackreq=psn >> 31 != 0,
+        destqp=BthFields.DESTQP.of(head["destqp"].astype(np.int64)),
+        psn=BthFields.PSN.of(psn),
+        ackreq=BthFields.ACKREQ.of(psn) != 0,
         payload=payload,
         dmalen=dmalen,
-        syndrome=aeth >> 24,
-        msn=np.where(aeth < 0, -1, aeth & 0xFFFFFF),
+        syndrome=AethFields.SYNDROME.of(aeth),
+        msn=np.where(aeth < 0, -1, AethFields.MSN.of(aeth)),
     )
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lab.analysis.decode.columns import PacketClass, decode, vni
+from lab.analysis.decode.field_columns import read_column
 from lab.analysis.decode.header_walk_columns import Strata
-from lab.analysis.read.packet_batch import rows
 from lab.wire import frame
 from lab.wire.filter.expression import (
     AddressSide,
@@ -26,6 +26,7 @@ from lab.wire.filter.expression import (
     quick,
 )
 from lab.wire.filter.match import ANSWERS, matches
+from lab.wire.header_fields import DSCP, ECN, Ipv4Fields, Ipv6Fields, MacControlFields, SyndromeFields
 from lab.wire.layers import IP_HEADERS, VNI_HEADERS, Header
 from lab.wire.udp_ports import PAUSE_OPCODE, PFC_OPCODE
 
@@ -88,10 +89,9 @@ class _Layer:
         self.at = stratum.row
         octets = np.ascontiguousarray(stratum.octets)
         self.version = 4 if stratum.header is Header.IPV4 else 6
-        size, source = (4, 12) if self.version == 4 else (16, 8)
-        self._src, self._dst = octets[:, source : source + size], octets[:, source + size : source + 2 * size]
-        first, second = octets[:, 0].astype(np.int64), octets[:, 1].astype(np.int64)
-        self.tos = second if self.version == 4 else (first << 8 | second) >> 4 & 0xFF
+        fields = Ipv4Fields if self.version == 4 else Ipv6Fields
+        self._src, self._dst = (octets[:, bits.at : bits.end] for bits in (fields.SRC, fields.DST))
+        self.tos = read_column(fields.TOS, octets)
 
     def hosts(self, side: AddressSide, address: Address) -> Iterator[Ints]:
         if address.version != self.version:
@@ -146,15 +146,15 @@ class _Facts:
                 yield roce.row, roce.opcode
             case FilterField.ANSWER:
                 answers = np.isin(roce.opcode, ANSWERS)
-                yield roce.row[answers], roce.syndrome[answers] >> 5 & 3
+                yield roce.row[answers], SyndromeFields.KIND.of(roce.syndrome[answers])
             case FilterField.VNI:
                 yield from ((stratum.row, vni(stratum)) for stratum in self._strata if stratum.header in VNI_HEADERS)
             case FilterField.DSCP:
-                yield from ((layer.at, layer.tos >> 2) for layer in self._layers)
+                yield from ((layer.at, DSCP.of(layer.tos)) for layer in self._layers)
             case FilterField.ECN:
-                yield from ((layer.at, layer.tos & 3) for layer in self._layers)
+                yield from ((layer.at, ECN.of(layer.tos)) for layer in self._layers)
             case FilterField.CONTROL:
                 control = np.flatnonzero(self._columns.kind == PacketClass.CONTROL)
-                opcode = rows(self._batch.data, self._columns.ip[control], 2).view(">u2").astype(np.int64)
+                opcode = MacControlFields.OPCODE.gather(self._batch.data, self._columns.ip[control])
                 known = np.isin(opcode, (PFC_OPCODE, PAUSE_OPCODE))
                 yield control[known], opcode[known]

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from lab.analysis.decode.field_columns import read_column
 from lab.analysis.decode.packet_templates import shapes
 from lab.analysis.read.packet_batch import places, rows
 from lab.wire.layers import IP_HEADERS, MAX_HEADERS, MAX_TUNNELS, RULES, Header, WalkStop
 
 if TYPE_CHECKING:
     from lab.analysis.read.packet_batch import Flags, Ints, Octets
-    from lab.wire.layers import Bits, Rule
+    from lab.wire.layers import Rule
     from lab.wire.walk import HeaderWalk
 
 _NOTHING: Final = -1
@@ -98,16 +99,16 @@ class Strata:
         octets = rows(self._data, self.at[row], rule.size).view(np.uint8).reshape(-1, rule.size)
         good = np.ones(len(row), np.bool_)
         for bits, low, high in rule.good:
-            value = _read(bits, octets)
+            value = read_column(bits, octets)
             good &= (low <= value) & (value <= high)
         if not good.all():
             self._refuse(header, row[~good])
             row, octets = row[good], octets[good]
         size = np.full(len(row), rule.size if rule.base is None else rule.base)
         for bits, factor in rule.extra:
-            size += _read(bits, octets) * factor
+            size += read_column(bits, octets) * factor
         if rule.total is not None:
-            good = self._ends(rule, row, size, _read(rule.total, octets))
+            good = self._ends(rule, row, size, read_column(rule.total, octets))
             if not good.all():
                 self.fault[row[~good]] = rule.fault
                 row, octets, size = row[good], octets[good], size[good]
@@ -165,18 +166,18 @@ class Strata:
         if rule.next is None:
             self.other[row] = header << 32 | _ITSELF
             return
-        number = _read(rule.next, octets)
+        number = read_column(rule.next, octets)
         following = np.full(len(row), followers.otherwise)
         if len(followers.keys):
             place = np.minimum(np.searchsorted(followers.keys, number), len(followers.keys) - 1)
             following = np.where(followers.keys[place] == number, followers.headers[place], following)
         named = header << 32 | number
         if rule.offset is not None:
-            later = _read(rule.offset, octets) != 0
+            later = read_column(rule.offset, octets) != 0
             following[later] = _NOTHING
             named[later] = header << 32 | _LATER
         if rule.more is not None:
-            self._fragment[row] |= _read(rule.more, octets) != 0
+            self._fragment[row] |= read_column(rule.more, octets) != 0
         self._next[row] = following
         self.other[row] = np.where(following < 0, named, _NOTHING)
 
@@ -200,13 +201,6 @@ def other_name(other: int) -> str:
     if number == _LATER:
         return f"{rule.name.removesuffix(' fragment')} fragment"
     return rule.name if number == _ITSELF else rule.other(number)
-
-
-def _read(bits: Bits, octets: Octets) -> Ints:
-    value = octets[:, bits.at].astype(np.int64)
-    for place in range(bits.at + 1, bits.at + bits.width):
-        value = value << 8 | octets[:, place]
-    return value >> bits.shift & bits.mask
 
 
 def _followers(rule: Rule) -> _Followers:

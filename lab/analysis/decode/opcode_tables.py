@@ -6,7 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from lab.wire.opcodes import OPERATIONS, Opcode
+from lab.wire.header_fields import OpcodeFields, SyndromeFields
+from lab.wire.opcodes import OPERATIONS, RD, UD, Opcode
 
 MESSAGES: Final = ("SEND", "WRITE", "READ", "ATOMIC", "ATOMIC WRITE", "FLUSH")
 ACKS: Final = (
@@ -24,10 +25,6 @@ RNR: Final = 1
 SEQUENCE_ERROR: Final = 2
 _RESERVED: Final = 7
 
-_TRANSPORT: Final = 0xE0
-_RD: Final = 0x40
-_UD: Final = 0x60
-
 
 def _table(*marks: str, without: str = "-") -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Return a table that is true for opcodes whose name contains one of ``marks``."""
@@ -41,7 +38,7 @@ def _table(*marks: str, without: str = "-") -> np.ndarray[tuple[int], np.dtype[n
 RESPONSE: Final = _table("RESPONSE", "ACKNOWLEDGE")
 CNP: Final = np.arange(256) == int(Opcode.CNP)
 REQUEST: Final = _table("SEND", "WRITE", "REQUEST", "CMPSWAP", "FETCHADD", "FLUSH")
-SEQUENCED: Final = REQUEST & ~np.isin(np.arange(256) & _TRANSPORT, (_RD, _UD))
+SEQUENCED: Final = REQUEST & ~np.isin(OpcodeFields.TRANSPORT.of(np.arange(256)), (RD, UD))
 """Requests with consecutive PSNs at the responder: those of RC, XRC and UC."""
 READ_REQUEST: Final = _table("READ_REQUEST")
 BEGINS: Final = REQUEST & ~(_table("MIDDLE", "LAST"))
@@ -70,7 +67,7 @@ MESSAGE: Final = _messages()
 
 def _acks() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     syndrome = np.arange(256)
-    kind, code = syndrome >> 5 & 3, syndrome & 31
+    kind, code = SyndromeFields.KIND.of(syndrome), SyndromeFields.CODE.of(syndrome)
     return np.select([kind == 0, kind == 1, (kind == 3) & (code < 5)], [0, RNR, SEQUENCE_ERROR + code], _RESERVED)
 
 

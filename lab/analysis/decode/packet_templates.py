@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lab.analysis.read.packet_batch import Flags, Ints, Octets
-    from lab.wire.layers import Bits, Rule
+    from lab.wire.header_fields import Bits
+    from lab.wire.layers import Rule
     from lab.wire.walk import HeaderWalk
 
 LEAST: Final = 64
@@ -84,9 +85,8 @@ def _looked_at(found: HeaderWalk, captured: int) -> bytes:
     mask = bytearray(-(-size // _WORD) * _WORD)
     for rule, at in looked:
         for bits in _read_by(rule):
-            begin, end = at + bits.at, at + bits.at + bits.width
-            deciding = (bits.mask << bits.shift) & (256**bits.width - 1)
-            mask[begin:end] = (int.from_bytes(mask[begin:end]) | deciding).to_bytes(bits.width)
+            begin, end = at + bits.at, at + bits.end
+            mask[begin:end] = (int.from_bytes(mask[begin:end]) | bits.deciding).to_bytes(bits.width)
     return bytes(mask)
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from lab.analysis.decode import opcode_tables as ops
-from lab.analysis.decode.columns import CE
 from lab.analysis.flows.flow_keys import Keys
 from lab.analysis.flows.sparse_arrays import several, table, zeros
-from lab.wire.layers import RULES, Header
+from lab.wire.header_fields import CE, OpcodeFields, UdpFields
+from lab.wire.opcodes import RC
 
 if TYPE_CHECKING:
     from lab.analysis.decode.columns import Columns, Roce
@@ -21,7 +21,6 @@ MAX_FLOWS: Final = 32768
 """Flows that are analysed; packets of further flows are only counted. Sorting needs flow numbers of 16 bits."""
 _KEY: Final = 12  # interface, VNI, source, destination, destination QP, transport
 _NO_VNI: Final = 2**32 - 1
-_UDP: Final = RULES[Header.UDP].size
 _MIXED: Final = 4096
 """Flows with several DSCPs for which all of them are kept."""
 _SUMS: Final = ("packets", "octets", "payload", "read", "cnps", "ce", "ect")
@@ -104,14 +103,13 @@ class Flows:
         """Return the flow number of each RoCEv2 packet, -1 if there are too many flows."""
         row = roce.row
         words = [array[index, row] for array in (columns.src, columns.dst) for index in range(4)]
-        transport = np.where(ops.CNP[roce.opcode], 0, roce.opcode >> 5)  # CNPs slow down RC
+        transport = np.where(ops.CNP[roce.opcode], RC, OpcodeFields.TRANSPORT.of(roce.opcode))  # CNPs slow down RC
         known = len(self)
         flow = self._keys.numbers([batch.interface[row], columns.vni[row], *words, roce.destqp, transport])
         self.untracked += int((flow < 0).sum())
         if len(self) > known:
             fresh = np.flatnonzero(flow >= known)[::-1]  # reversed: of several writes to one flow, the last counts
-            at = columns.bth[row[fresh]] - _UDP
-            self.port[flow[fresh]] = batch.data[at].astype(np.uint16) << 8 | batch.data[at + 1]
+            self.port[flow[fresh]] = UdpFields.SPORT.gather(batch.data, columns.bth[row[fresh]] - UdpFields.SIZE)
         self._add_classes(columns, roce, flow)
         return flow
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from lab.analysis.results.analysis_facts import IcmpError
+from lab.wire.header_fields import IP_VERSION, IcmpFields, Ipv4Fields, Ipv6Fields, UdpFields
 from lab.wire.layers import Header
 from lab.wire.udp_ports import GENEVE_PORT, ROCEV2_PORT, UDP, VXLAN_PORTS
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 _IN_IPV4: Final = Header.IPV4 << 32 | 1
 _IN_IPV6: Final = Header.IPV6 << 32 | 58
-_HEAD: Final = 8
-_LEAST_IP: Final = 20
 _KINDS: Final = 256
 """Distinct reports that are kept."""
 _MOST: Final = 100_000
@@ -77,7 +76,7 @@ class IcmpErrors:
         for version, other in ((4, _IN_IPV4), (6, _IN_IPV6)):
             row = np.flatnonzero(columns.other == other)
             ip = columns.ip[row]
-            size = 40 if version == 6 else (batch.data[ip].astype(np.int64) & 15) * 4
+            size = Ipv6Fields.SIZE if version == 6 else Ipv4Fields.IHL.gather(batch.data, ip) * Ipv4Fields.WORD
             known = _V4 if version == 4 else _V6
             error = np.isin(batch.data[ip + size], [kind for kind, _ in known])
             for at in row[error][: max(0, _MOST - self._looked_at)].tolist():
@@ -86,37 +85,57 @@ class IcmpErrors:
 
     def _take(self, batch: PacketBatch, ip: int, row: int, version: int) -> None:
         octets = batch.data[ip : int(batch.start[row] + batch.captured[row])].tobytes()
-        size = 40 if version == 6 else (octets[0] & 15) * 4
-        message = octets[size:]
-        kind = (_V4 if version == 4 else _V6).get((message[0], message[1])) if len(message) > _HEAD else None
-        about = None if kind is None else _about(message[_HEAD:])
+        message = octets[_ip_size(octets) :]
+        kind = (_V4 if version == 4 else _V6).get(_kind(message)) if len(message) > IcmpFields.SIZE else None
+        about = None if kind is None else _about(message[IcmpFields.SIZE :])
         if kind is None or about is None:
             return
-        sender = octets[12:16] if version == 4 else octets[8:24]
+        sender = (Ipv4Fields if version == 4 else Ipv6Fields).SRC.octets(octets)
         mtu = 0
         if kind == TOO_BIG:
-            mtu = int.from_bytes(message[6:8] if version == 4 else message[4:8])
+            mtu = (IcmpFields.MTU if version == 4 else IcmpFields.MTU_6).read(message)
         report = Report(int(batch.interface[row]), str(ip_address(sender)), kind, *about, mtu)
         if report in self.reports or len(self.reports) < _KINDS:
             self.reports[report] += 1
 
 
+def _kind(message: bytes) -> tuple[int, int]:
+    return IcmpFields.TYPE.read(message), IcmpFields.CODE.read(message)
+
+
 def _about(octets: bytes) -> tuple[str, str, str] | None:
     """Return protocol, source and destination of the packet quoted in an error; None if it is irrelevant."""
-    version = octets[0] >> 4
-    size = 40 if version == 6 else (octets[0] & 15) * 4
-    if version not in {4, 6} or size < _LEAST_IP or len(octets) < size + 4 or octets[6 if version == 6 else 9] != UDP:
+    version, size = IP_VERSION.read(octets), _ip_size(octets)
+    if version not in {4, 6} or size < Ipv4Fields.SIZE or len(octets) < size + UdpFields.DPORT.end:
         return None
-    what = _PORTS.get(int.from_bytes(octets[size + 2 : size + 4]))
+    if (Ipv6Fields.NEXT_HEADER if version == 6 else Ipv4Fields.PROTOCOL).read(octets) != UDP:
+        return None
+    what = _PORTS.get(UdpFields.DPORT.read(octets, size))
     if what is None:
         return None
-    src, dst = (octets[8:24], octets[24:40]) if version == 6 else (octets[12:16], octets[16:20])
+    fields = Ipv6Fields if version == 6 else Ipv4Fields
+    src, dst = fields.SRC.octets(octets), fields.DST.octets(octets)
     return what, str(ip_address(src)), str(ip_address(dst))
+
+
+def _ip_size(octets: bytes) -> int:
+    """Return the bytes of an IP header, without IPv6's extension headers."""
+    version_6 = IP_VERSION.read(octets) == 6
+    return Ipv6Fields.SIZE if version_6 else Ipv4Fields.IHL.read(octets) * Ipv4Fields.WORD
 
 
 def icmp_errors(found: IcmpErrors, links: Sequence[str]) -> tuple[IcmpError, ...]:
     """Return all reports as facts; ``links`` are interface names by number."""
     return tuple(
-        IcmpError(links[report.interface], *report[1:6], report.mtu or None, count)
+        IcmpError(
+            link=links[report.interface],
+            sender=report.sender,
+            kind=report.kind,
+            what=report.what,
+            src=report.src,
+            dst=report.dst,
+            mtu=report.mtu or None,
+            packets=count,
+        )
         for report, count in sorted(found.reports.items())
     )

@@ -21,8 +21,7 @@ from lab.analysis.decode import opcode_tables as ops
 from lab.analysis.decode import value_runs
 from lab.analysis.flows.flow_sums import MAX_FLOWS
 from lab.analysis.flows.sparse_arrays import zeros
-from lab.analysis.transport.psn_tracker import MASK
-from lab.wire.headers import PSN_HALF
+from lab.wire.headers import PSN_HALF, PSN_MASK
 from lab.wire.udp_ports import source_port
 
 if TYPE_CHECKING:
@@ -125,10 +124,10 @@ class Pairing:
     def _could(self, answers: StreamSlice, requests: StreamSlice | None, newest: int, ahead: int = 0) -> bool:
         """Return whether each answer closely follows its request; ``ahead`` allows for requests not captured."""
         if requests is None:
-            return newest >= 0 and bool(((newest + ahead - answers.psn & MASK) < _WINDOW + ahead).all())
+            return newest >= 0 and bool(((newest + ahead - answers.psn & PSN_MASK) < _WINDOW + ahead).all())
         index = np.searchsorted(requests.at, answers.at) - 1
         front = np.where(index >= 0, _highest(requests.psn)[index], newest)
-        return bool(((front >= 0) & ((front + ahead - answers.psn & MASK) < _WINDOW + ahead)).all())
+        return bool(((front >= 0) & ((front + ahead - answers.psn & PSN_MASK) < _WINDOW + ahead)).all())
 
     def _settle(self) -> None:
         """Pair streams with one candidate left, and drop that candidate from the others, until nothing changes."""
@@ -172,8 +171,8 @@ class _Sides:
 
 def _highest(psn: Ints) -> Ints:
     """Return the highest PSN up to each request. A retransmission does not lower it."""
-    steps = (psn - psn[0] + PSN_HALF & MASK) - PSN_HALF
-    found: Ints = psn[0] + np.maximum.accumulate(steps) & MASK
+    steps = (psn - psn[0] + PSN_HALF & PSN_MASK) - PSN_HALF
+    found: Ints = psn[0] + np.maximum.accumulate(steps) & PSN_MASK
     return found
 
 
@@ -200,6 +199,6 @@ def _counted(answers: StreamSlice, requests: StreamSlice | None) -> int:
     if requests is None or len(psn) < 2 or not np.isin(psn[[0, -1]], requests.psn).all():
         return 0
     ended = requests.psn[ops.MESSAGE[requests.opcode] >= 0]
-    span = int(psn[-1] - psn[0] & MASK)
-    steps = ended - psn[0] - 1 & MASK
-    return int(len(np.unique(ended[steps < span])) == int(msn[-1] - msn[0] & MASK))
+    span = int(psn[-1] - psn[0] & PSN_MASK)
+    steps = ended - psn[0] - 1 & PSN_MASK
+    return int(len(np.unique(ended[steps < span])) == int(msn[-1] - msn[0] & PSN_MASK))

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from lab.analysis.decode.field_columns import record
 from lab.analysis.read.packet_batch import rows
 from lab.units import PAUSE_QUANTUM_BITS
+from lab.wire.header_fields import EthernetFields, MacControlFields, PfcFields
 from lab.wire.udp_ports import PAUSE_OPCODE, PFC_OPCODE
 
 if TYPE_CHECKING:
@@ -27,9 +29,12 @@ _MAX_PORTS: Final = 4096
 _MAX_ODD: Final = 256
 _OTHER_OPCODES: Final = (*range(2, 7), 0xFFFE)
 """MAC control opcodes of passive optical networks, and of vendors (IEEE 802.3 table 31A-1)."""
-_MAC: Final = 2**48 - 1
 Port: TypeAlias = tuple[int, int, int, int]
-FRAME: Final = np.dtype([("opcode", ">u2"), ("first", ">u2"), ("quanta", ">u2", 8)])
+FRAME: Final = record(
+    MacControlFields.SIZE + PfcFields.SIZE,
+    {"opcode": (0, MacControlFields.OPCODE), "first": (MacControlFields.SIZE, PfcFields.VECTOR)},
+    quanta=((">u2", PfcFields.CLASSES), MacControlFields.SIZE + PfcFields.QUANTA.at),
+)
 """A MAC control frame: opcode, PFC class vector and times. A Pause frame has its time in place of the vector."""
 
 
@@ -134,9 +139,9 @@ class Pauses:
 
     def add(self, batch: PacketBatch, row: Ints, body: Ints, l2: Ints) -> None:
         """Add the MAC control frames at ``row``, with Ethernet headers at ``l2`` and opcodes at ``body``."""
-        frames = rows(batch.data, body, 20).view(FRAME)
-        sender = rows(batch.data, l2 + 4, 8).view(">u8").astype(np.int64) & _MAC
-        self._note_odd(batch.interface[row], sender, rows(batch.data, l2, 8).view(">u8") >> 16, frames)
+        frames = rows(batch.data, body, FRAME.itemsize).view(FRAME)
+        sender = EthernetFields.SRC.gather(batch.data, l2)
+        self._note_odd(batch.interface[row], sender, EthernetFields.DST.gather(batch.data, l2), frames)
         columns = (
             batch.interface[row],
             batch.direction[row],
@@ -149,19 +154,18 @@ class Pauses:
             interface, direction, address, time, opcode, first = place
             if opcode == PFC_OPCODE:
                 self.frames += 1
-                for cls in range(8):
+                for cls in range(PfcFields.CLASSES):
                     if first >> cls & 1:
                         self._frame((interface, direction, address, cls), time, quanta[cls])
             elif opcode == PAUSE_OPCODE:
                 self.frames += 1
                 self._frame((interface, direction, address, ALL_CLASSES), time, first)
 
-    def _note_odd(self, interface: Ints, sender: Ints, address: np.ndarray, frames: np.ndarray) -> None:
+    def _note_odd(self, interface: Ints, sender: Ints, address: Ints, frames: np.ndarray) -> None:
         """Count frames that deviate from the standards."""
         opcode, first = frames["opcode"].astype(np.int64), frames["first"].astype(np.int64)
-        address = address.astype(np.int64)
         pfc, known = opcode == PFC_OPCODE, np.isin(opcode, (PFC_OPCODE, PAUSE_OPCODE))
-        group = address >> 40 & 1 == 1
+        group = EthernetFields.GROUP.of(address) == 1
         found = (
             (Oddity.OPCODE, ~known & ~np.isin(opcode, _OTHER_OPCODES), opcode),
             (Oddity.NO_CLASS, pfc & (first & 0xFF == 0), first),

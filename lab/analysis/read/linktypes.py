@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from lab.wire.header_fields import IP_VERSION, MAC_BYTES, EthernetFields
 from lab.wire.layers import ETHERNET_SIZE
 from lab.wire.pcapng import Direction
 from lab.wire.udp_ports import IPV4_TYPE, IPV6_TYPE
@@ -30,7 +31,6 @@ _ERF_HEADER: Final = 16
 _ERF_MOST: Final = 8
 _ERF_MORE: Final = 0x80
 _ERF_ETHERNET: Final = (2, 11, 16)  # plain, and with a colour or a channel
-_MAC: Final = 6
 
 
 class Plain(NamedTuple):
@@ -74,7 +74,7 @@ def _cooked(data: Octets, start: Ints, captured: Ints, length: Ints) -> Plain:
     found = _moved(start, captured, length, np.full(len(start), 2), 16)
     at = start[found.good]
     sent = data[at + 1] == _OUTGOING
-    address = [data[at + 6 + index] for index in range(_MAC)]
+    address = [data[at + 6 + index] for index in range(MAC_BYTES)]
     _write(data, at + 2, address)
     found.direction[found.good] = np.where(sent, Direction.OUTBOUND, Direction.INBOUND)
     return found
@@ -85,7 +85,7 @@ def _cooked2(data: Octets, start: Ints, captured: Ints, length: Ints) -> Plain:
     found = _moved(start, captured, length, np.full(len(start), 6), 20)
     at = start[found.good]
     sent = data[at + 10] == _OUTGOING
-    address, kind = [data[at + 12 + index] for index in range(_MAC)], (data[at], data[at + 1])
+    address, kind = [data[at + 12 + index] for index in range(MAC_BYTES)], (data[at], data[at + 1])
     _write(data, at + 6, address)
     data[at + 18], data[at + 19] = kind
     found.direction[found.good] = np.where(sent, Direction.OUTBOUND, Direction.INBOUND)
@@ -97,9 +97,10 @@ def _raw(data: Octets, start: Ints, captured: Ints, length: Ints, header: int = 
     found = _moved(start, captured, length, np.full(len(start), header - ETHERNET_SIZE), header + 1)
     found = found._replace(good=found.good & (found.start >= 0))
     at = found.start[found.good]
-    kind = np.where(data[at + ETHERNET_SIZE] >> 4 == 6, IPV6_TYPE, IPV4_TYPE)
-    _write(data, at, [np.zeros(len(at), np.uint8)] * _MAC)
-    data[at + 12], data[at + 13] = kind >> 8, kind & 0xFF
+    kind = np.where(IP_VERSION.gather(data, at + ETHERNET_SIZE) == 6, IPV6_TYPE, IPV4_TYPE)
+    _write(data, at, [np.zeros(len(at), np.uint8)] * MAC_BYTES)
+    place = at + EthernetFields.ETHERTYPE.at
+    data[place], data[place + 1] = kind >> 8, kind & 0xFF
     return found
 
 
@@ -125,9 +126,9 @@ def _erf(data: Octets, start: Ints, captured: Ints, length: Ints) -> Plain:
 
 def _write(data: Octets, at: Ints, source: list[Octets]) -> None:
     """Write MAC addresses: zeros as destination, and the source."""
-    for index in range(_MAC):
-        data[at + index] = 0
-        data[at + _MAC + index] = source[index]
+    for index in range(MAC_BYTES):
+        data[at + EthernetFields.DST.at + index] = 0
+        data[at + EthernetFields.SRC.at + index] = source[index]
 
 
 _CONVERT: Final[dict[int, Callable[[Octets, Ints, Ints, Ints], Plain]]] = {

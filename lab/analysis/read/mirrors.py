@@ -11,19 +11,22 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lab.analysis.decode.field_columns import read_column
 from lab.analysis.decode.header_walk_columns import Strata
 from lab.analysis.read.packet_batch import rows
-from lab.wire.layers import ETHERNET_SIZE, RULES, Header
+from lab.wire.header_fields import EthernetFields, GreFields, Ipv4Fields, Ipv6Fields, VlanFields
+from lab.wire.layers import Header
 from lab.wire.udp_ports import GRE
 
 if TYPE_CHECKING:
     from lab.analysis.read.packet_batch import Flags, Ints, PacketBatch
 
 _CARRIERS: Final = (Header.GRE, Header.ERSPAN_2, Header.ERSPAN_3, Header.SPECTRUM_MIRROR)
-_KEYED: Final = 0x20
-_FROM: Final = ETHERNET_SIZE
+_FROM: Final = EthernetFields.SIZE
 _IP: Final = 20
-_PROTOCOLS: Final = [header + tags * RULES[Header.VLAN].size for header in (6, 9) for tags in range(3)]
+_PROTOCOLS: Final = [
+    bits.at + tags * VlanFields.SIZE for bits in (Ipv6Fields.NEXT_HEADER, Ipv4Fields.PROTOCOL) for tags in range(3)
+]
 """Offsets of IP's protocol field after an Ethernet header with up to two VLAN tags: of IPv6, and of IPv4."""
 
 
@@ -61,7 +64,7 @@ def _frames(strata: Strata, start: Ints) -> Ints:
             first = carrier[row] & (found[row] == start[row])
             found[row[first]] = stratum.at[first]
         if stratum.header is Header.GRE:
-            carrier[row] = stratum.octets[:, 0] & _KEYED == 0
+            carrier[row] = read_column(GreFields.KEY_PRESENT, stratum.octets) == 0
         elif stratum.header not in _CARRIERS:
             carrier[row] = False
     return found

@@ -39,6 +39,7 @@ from lab.analysis.transport.loss_sizes import size_losses
 from lab.analysis.transport.messages import SIZES
 from lab.analysis.transport.naks import TIMEOUT
 from lab.analysis.transport.psn_tracker import COUNTS
+from lab.wire.opcodes import TRANSPORT_NAMES
 from lab.wire.pcapng import APPLICATION
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from lab.wire.filter.expression import Expression
 
 Name = TypeVar("Name", str, int)
-_TRANSPORTS: Final = {0: "RC", 1: "UC", 2: "RD", 3: "UD", 5: "XRC"}
 _EVENTS: Final = 1000
 """Gaps and retransmission episodes that are listed one by one."""
 _NO_TIMES: Final = Times()
@@ -163,7 +163,7 @@ class _Report:
             src=address(key.src),
             dst=address(key.dst),
             qp=key.destqp,
-            transport=_TRANSPORTS.get(key.transport, "reserved"),
+            transport=TRANSPORT_NAMES.get(key.transport, "reserved"),
             peer=None if peer < 0 else flows.key(peer).destqp,
             dscps=flows.dscps(number),
             pcp=int(flows.pcp[number]) - 1 if flows.pcp[number] else None,

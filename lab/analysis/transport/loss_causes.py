@@ -11,6 +11,7 @@ from lab.analysis.decode.opcode_tables import ACKS, SEQUENCE_ERROR
 from lab.analysis.results.loss_facts import LossCause, LossCounter
 from lab.analysis.transport.naks import IMPLIED, TIMEOUT, UNKNOWN
 from lab.units import format_time
+from lab.wire.headers import PSN_MASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -73,7 +74,7 @@ def _sentence(group: Sequence[Loss], flows: int, counters: Sequence[LossCounter]
 
 
 def _packets(loss: Loss) -> str:
-    last = loss.psn + loss.count - 1 & 0xFFFFFF
+    last = loss.psn + loss.count - 1 & PSN_MASK
     what = f"PSN {loss.psn}" if loss.count == 1 else f"PSNs {loss.psn} to {last}"
     return f"a response to READ {what}" if loss.response else what
 

@@ -14,7 +14,7 @@ from lab.analysis.decode.opcode_tables import ACKS, SEQUENCE_ERROR
 from lab.analysis.results.loss_facts import Loss
 from lab.analysis.results.number_format import address
 from lab.analysis.transport.naks import IMPLIED
-from lab.analysis.transport.psn_tracker import MASK
+from lab.wire.headers import PSN_MASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,13 +41,13 @@ class _Place(NamedTuple):
     def gap(self, psn: int, time: int) -> PsnGap | None:
         """Return the gap that contains ``psn`` and was open at ``time``."""
         for gap in reversed(self.gaps):
-            if gap.time <= time and psn - gap.psn & MASK < gap.count:
+            if gap.time <= time and psn - gap.psn & PSN_MASK < gap.count:
                 return gap if self.again(psn, gap.time, time) is None else None
         return None
 
     def again(self, psn: int, begin: int, end: int) -> Resend | None:
         """Return the episode that retransmitted ``psn`` from ``begin`` to before ``end``."""
-        coming = (again for again in self.resends if psn - again.psn & MASK < again.packets)
+        coming = (again for again in self.resends if psn - again.psn & PSN_MASK < again.packets)
         return next((again for again in coming if begin <= again.time < end), None)
 
     def lacked(self, resend: Resend, end: int) -> bool:
@@ -126,7 +126,7 @@ def _lost(way: _Way, resend: Resend, end: int) -> tuple[str | None, str | None, 
             return before, place.link, 1, silence
         mended = place.again(resend.psn, resend.time, end)
         shown = (resend if mended is None else mended).time - gap.time
-        return before, place.link, gap.count - (resend.psn - gap.psn & MASK), shown
+        return before, place.link, gap.count - (resend.psn - gap.psn & PSN_MASK), shown
     return way[-1].link, None, 1, silence
 
 
@@ -148,7 +148,7 @@ class _Responses:
         until = resend.time + _UNDER_WAY
         for before, member, link in zip([None, *names], way, names, strict=False):
             gaps = (gap for gap in self._missed.get(member, ()) if since < gap.time <= until)
-            if any(resend.psn - gap.psn & MASK < max(gap.count, 1) for gap in gaps):
+            if any(resend.psn - gap.psn & PSN_MASK < max(gap.count, 1) for gap in gaps):
                 return before, link
         return (names[-1] if names else None), None
 

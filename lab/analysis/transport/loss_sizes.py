@@ -14,8 +14,7 @@ from lab.analysis.flows.sparse_arrays import zeros
 from lab.analysis.results.analysis_facts import SizeLoss
 from lab.analysis.results.number_format import address
 from lab.analysis.transport.naks import NOBODY
-from lab.analysis.transport.psn_tracker import MASK
-from lab.wire.headers import PSN_HALF
+from lab.wire.headers import PSN_HALF, PSN_MASK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +63,7 @@ class Sizes:
         flows = flow[starts]
         self._settle(flows)
         acked = np.repeat(self._acked_of(flows), np.diff(starts, append=len(flow)))
-        arrived = (acked >= 0) & ((acked - psn & MASK) < PSN_HALF)
+        arrived = (acked >= 0) & ((acked - psn & PSN_MASK) < PSN_HALF)
         self._keep(flows, np.maximum.reduceat(np.where(arrived, length, 0), starts))
         waiting = np.maximum.reduceat(np.where(arrived, 0, length << 24 | psn), starts)
         larger = np.flatnonzero(waiting > self._pending[flows])
@@ -97,7 +96,7 @@ class Sizes:
     def _settle(self, flows: Ints) -> None:
         """Move pending frames that have been acknowledged since to the delivered ones."""
         pending, acked = self._pending[flows], self._acked_of(flows)
-        done = np.flatnonzero((pending > 0) & (acked >= 0) & ((acked - (pending & MASK) & MASK) < PSN_HALF))
+        done = np.flatnonzero((pending > 0) & (acked >= 0) & ((acked - (pending & PSN_MASK) & PSN_MASK) < PSN_HALF))
         self._keep(flows[done], pending[done] >> 24)
         self._pending[flows[done]] = 0
 

@@ -15,7 +15,10 @@ from lab.analysis.decode import value_runs
 from lab.analysis.decode.columns import UNKNOWN
 from lab.analysis.flows.flow_sums import MAX_FLOWS
 from lab.analysis.flows.sparse_arrays import several, table, zeros
-from lab.analysis.transport.psn_tracker import COUNTS, MASK, PATH_MTUS, PsnEvents, PsnRequest, Sequence
+from lab.analysis.transport.psn_tracker import COUNTS, PATH_MTUS, PsnEvents, PsnRequest, Sequence
+from lab.wire.header_fields import OpcodeFields
+from lab.wire.headers import PSN_MASK
+from lab.wire.opcodes import UC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,7 +119,7 @@ class Order:
         starts = value_runs.starts(flow)
         before, before_read = value_runs.before(psn), value_runs.before(read)
         before[starts], before_read[starts] = self._last_psn[flow[starts]] - 1, self._last_read[flow[starts]] - 1
-        good = self._follows(flow, psn - before & MASK, before_read)
+        good = self._follows(flow, psn - before & PSN_MASK, before_read)
         good[starts] |= before[starts] < 0
         bad = ~np.logical_and.reduceat(good, starts) | self._troubled[flow[starts]]
         ends = np.append(starts[1:], len(flow)) - 1
@@ -142,7 +145,7 @@ class Order:
 
     def _follows(self, flow: Ints, step: Ints, before_read: Ints) -> Flags:
         """Return whether each request is the next one; a READ takes one PSN per packet of its response."""
-        good: Flags = (step == 1) | ((before_read == UNKNOWN) & (step > 0) & (step <= MASK >> 1))
+        good: Flags = (step == 1) | ((before_read == UNKNOWN) & (step > 0) & (step <= PSN_MASK >> 1))
         if (before_read >= 0).any():
             mtu = self._streams.mtu[self._streams.of[flow]]
             known = (before_read >= 0) & (mtu > 0)
@@ -157,14 +160,14 @@ class Order:
         if sequence is None:
             if len(self.sequences) >= MAX_SEQUENCES:
                 self._break_off(next(iter(self.sequences)))
-            reliable = int(packets.opcode[at[0]]) >> 5 != 1
+            reliable = OpcodeFields.TRANSPORT.of(int(packets.opcode[at[0]])) != UC
             sequence = Sequence(flow, self._told, self._naks.asked, reliable=reliable)
         self.sequences[flow] = sequence
         sequence.mtu = int(self._streams.mtu[self._streams.of[flow]])
         if sequence.clean:
             psn, read = last
             if psn < 0:
-                sequence.start(int(packets.psn[at[0]]) - 1 & MASK, read, int(packets.time[at[0]]))
+                sequence.start(int(packets.psn[at[0]]) - 1 & PSN_MASK, read, int(packets.time[at[0]]))
             else:
                 sequence.start(psn, read, int(self._last_time[flow]))
 
@@ -234,7 +237,7 @@ class Order:
             at = first + np.flatnonzero(packets.syndrome[first:end] >= 0)
             kind = ops.ACK[packets.syndrome[at]]
             at, kind = at[kind <= ops.SEQUENCE_ERROR], kind[kind <= ops.SEQUENCE_ERROR]
-            psn = np.where(kind == 0, packets.psn[at], packets.psn[at] - 1 & MASK)  # a NAK's own PSN is missing
+            psn = np.where(kind == 0, packets.psn[at], packets.psn[at] - 1 & PSN_MASK)  # a NAK's own PSN is missing
             columns = (packets.time[at], packets.at[at], psn)
             heard += map(Heard._make, zip(*(column.tolist() for column in columns), strict=True))
         return sorted(heard)

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lab.analysis.decode.columns import UNKNOWN
 from lab.analysis.transport.naks import HOLDS, IMPLIED, NOBODY
-from lab.wire.headers import PSN_HALF
+from lab.wire.headers import PSN_HALF, PSN_MASK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MASK: Final = 0xFFFFFF
 _GIVE_UP: Final = 8192
 """After this many packets beyond a gap, the missing ones were lost by the capture, not by the network."""
 _AHEAD: Final = 65536
@@ -28,7 +27,7 @@ PATH_MTUS: Final = (256, 512, 1024, 2048, 4096)
 
 def distance(psn: int, origin: int) -> int:
     """Return how far ``psn`` is ahead of ``origin``, negative if it is behind."""
-    return (psn - origin + PSN_HALF & MASK) - PSN_HALF
+    return (psn - origin + PSN_HALF & PSN_MASK) - PSN_HALF
 
 
 def read_span(dmalen: int, mtu: int = 1024) -> int:
@@ -39,9 +38,9 @@ def read_span(dmalen: int, mtu: int = 1024) -> int:
 def fill(missing: list[tuple[int, int]], psn: int) -> bool:
     """Remove a PSN from these ranges (first PSN and count), and return whether one of them contained it."""
     for index, (start, count) in enumerate(missing):
-        offset = psn - start & MASK
+        offset = psn - start & PSN_MASK
         if offset < count:
-            rest = [(start, offset), (psn + 1 & MASK, count - offset - 1)]
+            rest = [(start, offset), (psn + 1 & PSN_MASK, count - offset - 1)]
             missing[index : index + 1] = [piece for piece in rest if piece[1]]
             return True
     return False
@@ -162,11 +161,11 @@ class Sequence:
     @property
     def last(self) -> tuple[int, int]:
         """The PSN before the one that is due, and -1; or the PSN and DMALen of a READ whose span is unknown."""
-        return (self._newest, self._read) if self._read != -1 else (self.front - 1 & MASK, -1)
+        return (self._newest, self._read) if self._read != -1 else (self.front - 1 & PSN_MASK, -1)
 
     def start(self, last: int, read: int, time: int) -> None:
         """Continue after PSN ``last``, which came in order at ``time``; ``read`` is a READ's DMALen, else -1."""
-        self.front = self.expected = last + self._span(read) & MASK
+        self.front = self.expected = last + self._span(read) & PSN_MASK
         self._newest, self._read, self._previous = last, self._open(read), last
         self._previous_time = time
 
@@ -183,7 +182,7 @@ class Sequence:
         else:
             self._new(request, ahead)
         self._previous, self._previous_time = psn, request.time
-        self._due = -1 if self._open(request.read) != -1 else psn + self._span(request.read) & MASK
+        self._due = -1 if self._open(request.read) != -1 else psn + self._span(request.read) & PSN_MASK
 
     def _note_skip(self, time: int, upto: int) -> None:
         """Record a gap if a retransmission skips PSNs up to ``upto``."""
@@ -208,7 +207,7 @@ class Sequence:
             self._release()
         ahead = distance(psn, self.front)
         if self.expected != self.front and distance(psn, self.expected) >= 0 and ahead < _AHEAD:
-            self._credit(psn + 1 & MASK if ahead < 0 else self.front)
+            self._credit(psn + 1 & PSN_MASK if ahead < 0 else self.front)
 
     def finish(self) -> None:
         """End the capture; an open episode is complete."""
@@ -229,7 +228,9 @@ class Sequence:
         """
         if distance(psn, self._newest) <= 0:
             return
-        if self._read == UNKNOWN or psn in {self._newest + read_span(self._read, mtu) & MASK for mtu in PATH_MTUS}:
+        if self._read == UNKNOWN or psn in {
+            self._newest + read_span(self._read, mtu) & PSN_MASK for mtu in PATH_MTUS
+        }:
             if self.expected == self.front:
                 self.expected = psn
             self.front = psn
@@ -244,7 +245,7 @@ class Sequence:
             self._missing = [*self._missing[1 - _RANGES_KEPT :], (self.front, ahead)]
         self._newest, self._read = psn, self._open(read)
         taken = psn == self.expected
-        self.front = psn + self._span(read) & MASK
+        self.front = psn + self._span(read) & PSN_MASK
         if taken or not self.reliable:
             self.expected = self.front
             self._told.accepted += [request] if taken else [None, request]
@@ -280,7 +281,7 @@ class Sequence:
         else:
             self._waiting.pop(psn, None)
             self._told.accepted.append(request)
-            self.expected = psn + self._span(request.read) & MASK
+            self.expected = psn + self._span(request.read) & PSN_MASK
             if distance(self.expected, self.front) > 0:
                 self.front = self.expected
             if self.expected == self.front:
@@ -333,7 +334,7 @@ class Sequence:
                 continue
             self._told.accepted += [request] if psn == due else [None, request]
             self.out_of_sequence -= 1
-            due = psn + self._span(request.read) & MASK
+            due = psn + self._span(request.read) & PSN_MASK
         if distance(upto, due) > 0:
             self._told.accepted.append(None)
             due = upto
@@ -351,6 +352,6 @@ class Sequence:
         """Return the waiting PSNs before ``upto`` in order, by the cheaper way: counting up, or sorting."""
         origin, size = self.expected, distance(upto, self.expected)
         if size < len(self._waiting):
-            return [psn for psn in ((origin + n) & MASK for n in range(size)) if psn in self._waiting]
+            return [psn for psn in ((origin + n) & PSN_MASK for n in range(size)) if psn in self._waiting]
         before = (psn for psn in self._waiting if distance(psn, origin) < size)
-        return sorted(before, key=lambda psn: psn - origin & MASK)
+        return sorted(before, key=lambda psn: psn - origin & PSN_MASK)

@@ -15,8 +15,8 @@ import numpy as np
 from lab.analysis.decode import opcode_tables as ops
 from lab.analysis.decode import value_runs
 from lab.analysis.transport.naks import HOLDS, IMPLIED
-from lab.analysis.transport.psn_tracker import MASK, PsnGap, distance, fill, read_span
-from lab.wire.headers import PSN_HALF
+from lab.analysis.transport.psn_tracker import PsnGap, distance, fill, read_span
+from lab.wire.headers import PSN_HALF, PSN_MASK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +95,7 @@ class Responses:
             last = int(rows[-1])
             if reads:
                 self._complete(flow, packets, rows[~ops.CONTINUED[packets.opcode[rows]]], reads)
-            track.front = track.due = int(packets.psn[last]) + 1 & MASK
+            track.front = track.due = int(packets.psn[last]) + 1 & PSN_MASK
             track.open = bool(ops.FULL[packets.opcode[last]])
             return
         columns = (packets.psn[rows], packets.opcode[rows], packets.time[rows])
@@ -108,9 +108,9 @@ class Responses:
     def _in_order(self, track: _Track, packets: Sorted, rows: Ints) -> bool:
         """Return whether all packets are responses, and each continues where the one before it ended."""
         psn, opcode = packets.psn[rows], packets.opcode[rows]
-        step, opened = psn - value_runs.before(psn) & MASK, ops.FULL[value_runs.before(opcode)]
+        step, opened = psn - value_runs.before(psn) & PSN_MASK, ops.FULL[value_runs.before(opcode)]
         step[0], opened[0] = (1, ops.CONTINUED[opcode[0]]) if track.front < 0 else (
-            int(psn[0]) - track.front + 1 & MASK, track.open
+            int(psn[0]) - track.front + 1 & PSN_MASK, track.open
         )  # fmt: skip
         goes_on = np.where(ops.CONTINUED[opcode], opened & (step == 1), ~opened & (step > 0) & (step < PSN_HALF))
         return bool((goes_on & ops.READ_RESPONSE[opcode]).all()) and not track.holes
@@ -139,7 +139,7 @@ class Responses:
             self._again(flow, track, (psn, goes_on, time), fresh=fresh)
         elif track.front >= 0 and (track.open != goes_on or (goes_on and ahead > 0)):
             self._miss(flow, track, (track.front, ahead), time)
-        track.due, track.open = psn + 1 & MASK, bool(ops.FULL[opcode])
+        track.due, track.open = psn + 1 & PSN_MASK, bool(ops.FULL[opcode])
         if ahead >= 0:
             track.front = track.due
         return fresh
@@ -151,7 +151,7 @@ class Responses:
         if jump > 0 and (track.open or goes_on):
             self._tell(flow, (track.due, jump), time)
         elif jump < 0 and goes_on and not fresh:
-            self._tell(flow, (psn - 1 & MASK, 1), time)
+            self._tell(flow, (psn - 1 & PSN_MASK, 1), time)
 
     def _miss(self, flow: int, track: _Track, hole: tuple[int, int], time: int) -> None:
         if hole[1]:

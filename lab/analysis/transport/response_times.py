@@ -8,10 +8,10 @@ import numpy as np
 
 from lab.analysis.decode import opcode_tables as ops
 from lab.analysis.decode import value_runs
-from lab.analysis.decode.columns import CE
 from lab.analysis.flows.flow_sums import MAX_FLOWS
 from lab.analysis.flows.sparse_arrays import zeros
 from lab.analysis.results.histogram import Times
+from lab.wire.header_fields import CE
 
 if TYPE_CHECKING:
     from lab.analysis.flows.flow_batches import Sorted

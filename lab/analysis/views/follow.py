@@ -10,13 +10,13 @@ from typing import IO, TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from lab.analysis.decode import opcode_tables as ops
-from lab.analysis.decode.columns import CE, decode
+from lab.analysis.decode.columns import decode
 from lab.analysis.flows.routing_loops import Macs, circle
 from lab.analysis.read.capture_file import CaptureFile
 from lab.analysis.read.packet_batch import CHUNK
 from lab.analysis.results.number_format import DIRECTIONS, address, vni_or_none
-from lab.analysis.transport.psn_tracker import MASK
-from lab.wire.headers import PSN_HALF
+from lab.wire.header_fields import CE, IP_VERSION, EthernetFields, Ipv4Fields
+from lab.wire.headers import PSN_HALF, PSN_MASK
 from lab.wire.opcodes import opcode_name
 
 if TYPE_CHECKING:
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
     from lab.analysis.decode.columns import Columns, Roce
     from lab.analysis.read.packet_batch import Ints, PacketBatch
+    from lab.wire.header_fields import Bits
 
+_WORDS: Final = 4
+"""32-bit words of an address."""
 MAX_SIGHTINGS: Final = 10_000
 """Sightings of one packet."""
 _TOGETHER: Final = 10_000_000
@@ -143,8 +146,8 @@ class _Finder:
                     ident=_ident(batch, int(columns.ip[row])),
                     vni=vni_or_none(int(columns.vni[row])),
                     marked=int(columns.ecn[row]) == CE,
-                    sender=_mac(batch, row, 6),
-                    receiver=_mac(batch, row, 0),
+                    sender=_mac(batch, row, EthernetFields.SRC),
+                    receiver=_mac(batch, row, EthernetFields.DST),
                 )
             )
 
@@ -158,24 +161,24 @@ class _Finder:
         kinds, which = np.unique(words, axis=1, return_inverse=True)
         for number, kind in enumerate(kinds.T.tolist()):
             at = np.flatnonzero(which.ravel() == number)
-            flow = address(kind[:4]), address(kind[4:8]), bool(kind[8])
+            flow = address(kind[:_WORDS]), address(kind[_WORDS : 2 * _WORDS]), bool(kind[-1])
             psn = roce.psn[ours[at]]
             last = self._last.get(flow, int(psn[0]))
-            steps = (np.diff(psn, prepend=last & MASK) + PSN_HALF & MASK) - PSN_HALF
+            steps = (np.diff(psn, prepend=last & PSN_MASK) + PSN_HALF & PSN_MASK) - PSN_HALF
             unwrapped = last + np.cumsum(steps)
             self._last[flow] = int(unwrapped[-1])
-            laps[at] = unwrapped >> 24
+            laps[at] = unwrapped // (PSN_MASK + 1)
         return laps
 
 
-def _mac(batch: PacketBatch, row: int, at: int) -> str:
-    begin = int(batch.start[row]) + at
-    return batch.data[begin : begin + 6].tobytes().hex(":")
+def _mac(batch: PacketBatch, row: int, bits: Bits) -> str:
+    begin = int(batch.start[row])
+    return batch.data[begin + bits.at : begin + bits.end].tobytes().hex(":")
 
 
 def _ident(batch: PacketBatch, ip: int) -> int | None:
-    octets = batch.data[ip : ip + 6].tobytes()
-    return int.from_bytes(octets[4:]) if octets[0] >> 4 == 4 else None
+    octets = batch.data[ip : ip + Ipv4Fields.IDENT.end].tobytes()
+    return Ipv4Fields.IDENT.read(octets) if IP_VERSION.read(octets) == 4 else None
 
 
 def _copies(sightings: Sequence[Sighting]) -> list[Copy]:

@@ -12,12 +12,14 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from lab.analysis.decode import opcode_tables as ops
-from lab.analysis.decode.columns import CE, PacketClass, decode
+from lab.analysis.decode.columns import PacketClass, decode
 from lab.analysis.pfc.pause_intervals import ALL_CLASSES, FRAME
 from lab.analysis.read.capture_file import CaptureFile
 from lab.analysis.read.packet_batch import CHUNK, rows
 from lab.analysis.results.number_format import DIRECTIONS, address, class_or_none
-from lab.analysis.transport.psn_tracker import MASK, distance
+from lab.analysis.transport.psn_tracker import distance
+from lab.wire.header_fields import CE
+from lab.wire.headers import PSN_MASK
 from lab.wire.opcodes import opcode_name
 from lab.wire.syndrome import AckKind, Syndrome
 from lab.wire.udp_ports import PAUSE_OPCODE, PFC_OPCODE
@@ -73,7 +75,7 @@ class Rung:
         if self.kind == "NAK":
             return other.psn == self.psn
         if self.last is not None and self.kind in {"request", "response"}:
-            return not other.missing and other.psn == self.last + 1 & MASK
+            return not other.missing and other.psn == self.last + 1 & PSN_MASK
         return True
 
     def take(self, other: Rung) -> None:
@@ -185,7 +187,7 @@ class _Climber:
         rung.missing = max(0, ahead)
         if ahead >= 0:
             open_end = bool(ops.READ_REQUEST[opcode]) or key[1]
-            self._fronts[key] = -1 if open_end else psn + 1 & MASK
+            self._fronts[key] = -1 if open_end else psn + 1 & PSN_MASK
 
     def _pauses(self, batch: PacketBatch, columns: Columns) -> Iterator[tuple[int, Rung]]:
         control = np.flatnonzero(columns.kind == PacketClass.CONTROL)

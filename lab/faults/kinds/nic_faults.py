@@ -20,6 +20,7 @@ from lab.units import quanta_to_seconds
 from lab.wire.craft.packet_craft import craft
 from lab.wire.craft.packet_spec import PacketSpec
 from lab.wire.craft.packet_values import MAX_QUANTA, between, named
+from lab.wire.header_fields import EthernetFields, MacControlFields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,8 +178,8 @@ class Malformation(Enum):
     NO_CLASS = "no-class"
 
 
-_DESTINATION: Final = slice(0, 6)
-_OPCODE: Final = slice(14, 16)
+_DESTINATION: Final = slice(EthernetFields.DST.at, EthernetFields.DST.end)
+_OPCODE: Final = slice(EthernetFields.SIZE, EthernetFields.SIZE + MacControlFields.SIZE)
 _UNKNOWN: Final = bytes.fromhex("0102")
 _VECTORS: Final = {Malformation.VECTOR: 0xFF08, Malformation.NO_CLASS: 0}
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed
 from lab.kernel.bpf.libbpf import library
+from lab.wire.header_fields import EthernetFields, Ipv4Fields, Ipv6Fields, UdpFields
+from lab.wire.udp_ports import IPV4_TYPE, IPV6_TYPE, UDP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +29,7 @@ _GET_HASH_RECALC, _LOAD_BYTES, _FIB_LOOKUP = 34, 26, 69
 _SKIP_NEIGHBOUR: Final = 4
 """Program type, opcodes, helpers and a flag of <linux/bpf.h>."""
 _INSTRUCTION: Final = "<BBhi"
-_ETHERNET: Final = 14
+_ETHERNET: Final = EthernetFields.SIZE
 _LOOKUP: Final = struct.Struct("!BBHHH4s4s4s12x4s12x16x")
 """struct bpf_fib_lookup: family, protocol, ports, length, interface, TOS, source, destination; 64 bytes."""
 _INTERFACE: Final = 8
@@ -43,10 +45,10 @@ _UPLINK: Final = (
     (_IF_EQUAL, 0, 2, 0), (_MOVE_NUMBER, 0, 0, 0), (_EXIT, 0, 0, 0),
     (_LOAD, 0xA0, _INTERFACE - _LOOKUP.size, 0), (_EXIT, 0, 0, 0),
 )  # fmt: skip
-_UDP: Final = 17
 _LAST_PORT_SINCE: Final = 7
 """Major version of Linux since which tunnels use the last port."""
-_ETHERTYPES: Final = {4: 0x0800, 6: 0x86DD}
+_ETHERTYPES: Final = {4: IPV4_TYPE, 6: IPV6_TYPE}
+_HOPS: Final = 64
 
 
 class SingleRun(ctypes.Structure):
@@ -84,7 +86,7 @@ def uplink_of(src: IPv4Address, dst: IPv4Address, sport: int, dport: int) -> int
 
     Raises the errors of ``hash_of``.
     """
-    asked = _LOOKUP.pack(socket.AF_INET, _UDP, sport, dport, 0, _LOOPBACK, bytes(4), src.packed, dst.packed)
+    asked = _LOOKUP.pack(socket.AF_INET, UDP, sport, dport, 0, _LOOPBACK, bytes(4), src.packed, dst.packed)
     return _returned(_UPLINK, bytes(_ETHERNET) + asked)
 
 
@@ -106,13 +108,19 @@ def _returned(program: tuple[tuple[int, int, int, int], ...], data: bytes) -> in
 
 def udp_frame(src: IPv4Address | IPv6Address, dst: IPv4Address | IPv6Address, sport: int, dport: int) -> bytes:
     """Return the headers of a UDP packet in Ethernet, as far as the dissector reads: zero MACs and no payload."""
-    udp = struct.pack("!HHHH", sport, dport, 8, 0)
+    udp = UdpFields.pack(sport=sport, dport=dport, length=UdpFields.SIZE)
+    addresses = {"ttl": _HOPS, "src": int(src), "dst": int(dst)}
     if src.version == 4:
-        ip = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(udp), 0, 0x4000, 64, _UDP, 0)
+        ip = Ipv4Fields.pack(
+            version_ihl=Ipv4Fields.PLAIN,
+            length=Ipv4Fields.SIZE + len(udp),
+            dont_fragment=1,
+            protocol=UDP,
+            **addresses,
+        )
     else:
-        ip = struct.pack("!IHBB", 6 << 28, len(udp), _UDP, 64)
-    ethernet = bytes(12) + _ETHERTYPES[src.version].to_bytes(2, "big")
-    return ethernet + ip + src.packed + dst.packed + udp
+        ip = Ipv6Fields.pack(version=src.version, length=len(udp), next_header=UDP, **addresses)
+    return EthernetFields.pack(ethertype=_ETHERTYPES[src.version]) + ip + udp
 
 
 def has_last_port() -> bool:

@@ -10,6 +10,7 @@ from lab.wire.filter.expression import FilterField, asks_for, quick
 from lab.wire.filter.kernel_program import NEEDED, decided, kernel_program
 from lab.wire.filter.match import matches
 from lab.wire.frame import decode
+from lab.wire.header_fields import VlanFields
 from lab.wire.pcapng import MAX_SNAPLEN
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from lab.wire.frame_batch import FrameBatch
     from lab.wire.pcapng import Record
 
-_TAG: Final = 4
+_TAG: Final = VlanFields.SIZE
 
 
 class CaptureChoice:

@@ -7,18 +7,16 @@ from typing import Final
 
 from lab.wire import icrc
 from lab.wire.frame import decode
+from lab.wire.header_fields import BthFields, UdpFields
 from lab.wire.layers import Header
 from lab.wire.walk import walk
 
 _STAMPED: Final = {
     Header.ETHERNET, Header.VLAN, Header.IPV4, Header.IPV6, Header.UDP, Header.VXLAN, Header.BTH,
 }  # fmt: skip
-_UDP_SIZE: Final = 8
-_CHECKSUM: Final = 6  # in the UDP header
-_ACK_PSN: Final = 8  # in the BTH: the bit A, seven reserved, and the PSN
 _WORD: Final = Struct("!I")
 _SHORT: Final = Struct("!H")
-_LOW_24: Final = 0xFFFFFF
+_PSN: Final = BthFields.PSN.deciding
 _ONES: Final = 0xFFFF
 """Modulus of the Internet checksum. 2**16 is 1 modulo it, so a 32-bit word counts as the sum of its halves."""
 
@@ -33,10 +31,10 @@ class Template:
     def __init__(self, frame: bytes) -> None:
         ip, transport = _innermost(frame)
         self._frame = bytearray(frame)
-        self._checksum_at = transport + _CHECKSUM
-        self._word_at = transport + _UDP_SIZE + _ACK_PSN
+        self._checksum_at = transport + UdpFields.CHECKSUM.at
+        self._word_at = transport + UdpFields.SIZE + BthFields.PSN.at
         self._trailer = len(frame) - icrc.SIZE
-        self._flags = _WORD.unpack_from(frame, self._word_at)[0] & ~_LOW_24
+        self._flags = _WORD.unpack_from(frame, self._word_at)[0] & ~_PSN
         self._head, self._rest_at = icrc.begin(frame[ip : self._trailer], transport - ip)
         self._rest_at += ip
         self._spoilt = 0
@@ -46,7 +44,7 @@ class Template:
     def stamp(self, psn: int) -> bytes:
         """Return the frame with this PSN; only the low 24 bits are used."""
         frame = self._frame
-        word = self._flags | psn & _LOW_24
+        word = self._flags | psn & _PSN
         _WORD.pack_into(frame, self._word_at, word)
         seal = self._seal()
         _WORD.pack_into(frame, self._trailer, seal)
@@ -77,7 +75,7 @@ def _innermost(data: bytes) -> tuple[int, int]:
     if layers[-1].header is not Header.BTH or not {layer.header for layer in layers} <= _STAMPED:
         raise ValueError(f"{frame.protocol} is no template")
     datagrams = [layer.at for layer in layers if layer.header is Header.UDP]
-    checksums = [any(data[at + _CHECKSUM : at + _UDP_SIZE]) for at in datagrams]
+    checksums = [UdpFields.CHECKSUM.read(data, at) != 0 for at in datagrams]
     if any(checksums[:-1]) and not checksums[-1]:
         raise ValueError("the tunnel has a UDP checksum and what it carries has none")
     return layers[-3].at, layers[-2].at

@@ -12,6 +12,7 @@ from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
 
 from lab.units import counted, format_size, format_time, quanta_to_seconds
 from lab.wire.ethernet import PFC, VXLAN, MACControl, Pause
+from lab.wire.header_fields import DSCP, ECN
 from lab.wire.headers import CLASSES, Placement, Selectivity
 from lab.wire.layers import VNI_VALID
 from lab.wire.opcodes import Extension, Opcode, extensions
@@ -50,7 +51,7 @@ def _is(scene: Scene, opcode: Opcode) -> bool:
 
 
 def _tos(value: int, _: Scene) -> str:
-    return f"DSCP {value >> 2}, {ECN_NAMES[value & 3]}"
+    return f"DSCP {DSCP.of(value)}, {ECN_NAMES[ECN.of(value)]}"
 
 
 def _port(value: int, scene: Scene) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lab.errors import UsageError
+
+if TYPE_CHECKING:
+    from lab.wire.header_fields import Bits
 
 # Instruction codes from <linux/bpf_common.h> and <linux/filter.h>.
 LD_BYTE: Final = 0x50
@@ -17,12 +20,13 @@ LD_CONSTANT: Final = 0x00
 LD_LENGTH: Final = 0x80
 """A = the length of the packet."""
 LD_MEMORY: Final = 0x60
+LDX_CONSTANT: Final = 0x01
 LDX_MEMORY: Final = 0x61
 STORE: Final = 0x02
 STORE_X: Final = 0x03
 ADD: Final = 0x04
 AND: Final = 0x54
-SHIFT_LEFT: Final = 0x64
+MULTIPLY: Final = 0x24
 SHIFT_RIGHT: Final = 0x74
 ADD_X: Final = 0x0C
 SUBTRACT_X: Final = 0x1C
@@ -36,6 +40,8 @@ JUMP_BITS: Final = 0x45
 JUMP_GREATER_X: Final = 0x2D
 RETURN: Final = 0x06
 
+_LOADS: Final = {1: LD_BYTE, 2: LD_HALF, 4: LD_WORD}
+"""The instruction that loads so many bytes."""
 MAX_INSTRUCTIONS: Final = 4096
 """BPF_MAXINSNS: the kernel rejects longer programs."""
 _FAR: Final = 255
@@ -71,6 +77,18 @@ class Assembler:
     def add(self, code: int, k: int = 0) -> None:
         """Add an instruction that is not a jump."""
         self._items.append(_Item(code, k))
+
+    def load(self, bits: Bits, header: int = 0) -> None:
+        """Load a field's value into A; its header begins ``header`` bytes after X."""
+        self.load_word(bits, header)
+        if bits.shift:
+            self.add(SHIFT_RIGHT, bits.shift)
+        if bits.most != (1 << 8 * bits.width) - 1 >> bits.shift:
+            self.add(AND, bits.most)
+
+    def load_word(self, bits: Bits, header: int = 0) -> None:
+        """Load all bytes of a field into A, for a test of ``bits.deciding``."""
+        self.add(_LOADS[bits.width], header + bits.at)
 
     def jump(self, code: int, k: int, yes: Label | None, no: Label | None) -> None:
         """Add a conditional jump; None continues with the next instruction."""

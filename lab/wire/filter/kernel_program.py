@@ -6,9 +6,9 @@ supports a condition, it accepts the packet and leaves the decision to ``match``
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, Final
 
+from lab.wire import icrc
 from lab.wire.filter import assembler as asm
 from lab.wire.filter.assembler import Assembler, Label
 from lab.wire.filter.expression import (
@@ -24,8 +24,19 @@ from lab.wire.filter.expression import (
 )
 from lab.wire.filter.kernel_walk import CONTROL, INNER, NOTHING, OUTER, VNI, KernelWalk
 from lab.wire.filter.match import ANSWERS
-from lab.wire.layers import ETHERNET_SIZE
-from lab.wire.udp_ports import FRAGMENT_OFFSET, IPV4_TYPE, MORE_FRAGMENTS, ROCEV2_PORT, UDP
+from lab.wire.header_fields import (
+    DSCP,
+    ECN,
+    AethFields,
+    Bits,
+    BthFields,
+    EthernetFields,
+    Ipv4Fields,
+    Ipv6Fields,
+    SyndromeFields,
+    UdpFields,
+)
+from lab.wire.udp_ports import IPV4_TYPE, ROCEV2_PORT, UDP
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,16 +46,16 @@ if TYPE_CHECKING:
     from lab.wire.filter.expression import Address
     from lab.wire.filter.kernel_walk import WalkMemory
 
-_ROCEV2: Final = (IPV4_TYPE, 0x45, UDP, ROCEV2_PORT)
 NEEDED: Final = 512
 """Bytes of a packet that ``match`` needs after the program: the headers of the deepest tunnels."""
 
-
-_IPV4: Final = 20
-_PLAIN: Final = ETHERNET_SIZE + _IPV4 + 6
+_IP_AT: Final = EthernetFields.SIZE
+_UDP_AT: Final = _IP_AT + Ipv4Fields.SIZE
+_PLAIN: Final = _UDP_AT + UdpFields.LENGTH.end
 """Bytes up to and including UDP's length, the last field that is read."""
-_FRAGMENT: Final = MORE_FRAGMENTS | FRAGMENT_OFFSET
-_ANSWERED: Final = 28  # UDP, BTH, AETH and ICRC
+_ANSWERED: Final = UdpFields.SIZE + BthFields.SIZE + AethFields.SIZE + icrc.SIZE
+_ADDRESSES: Final = {4: (Ipv4Fields.SRC, Ipv4Fields.DST), 6: (Ipv6Fields.SRC, Ipv6Fields.DST)}
+_WORD: Final = 4
 
 
 def decided(
@@ -60,15 +71,15 @@ def decided(
     octets, found = np.frombuffer(memory, np.uint8), captured >= _PLAIN
     at = start[found]
 
-    def word(offset: int) -> NDArray[np.int64]:
-        return octets[at + offset].astype(np.int64) << 8 | octets[at + offset + 1]
+    def read(bits: Bits, header: int = 0) -> NDArray[np.int64]:
+        return bits.gather(octets, at + header)
 
-    kind, version, protocol, port = _ROCEV2
-    total, size = word(16), word(38)
+    total, size = read(Ipv4Fields.LENGTH, _IP_AT), read(UdpFields.LENGTH, _UDP_AT)
     found[found] = (
-        (word(12) == kind) & (octets[at + 14] == version) & (octets[at + 23] == protocol) & (word(36) == port)
-        & (word(20) & _FRAGMENT == 0) & (size >= _ANSWERED) & (size <= total - _IPV4)
-        & (total + ETHERNET_SIZE <= length[found])
+        (read(EthernetFields.ETHERTYPE) == IPV4_TYPE) & (read(Ipv4Fields.VERSION_IHL, _IP_AT) == Ipv4Fields.PLAIN)
+        & (read(Ipv4Fields.PROTOCOL, _IP_AT) == UDP) & (read(UdpFields.DPORT, _UDP_AT) == ROCEV2_PORT)
+        & (read(Ipv4Fields.FRAGMENT, _IP_AT) == 0) & (size >= _ANSWERED) & (size <= total - Ipv4Fields.SIZE)
+        & (total + _IP_AT <= length[found])
     )  # fmt: skip
     return found
 
@@ -158,49 +169,49 @@ class _Compiler:
             self._asm.add(asm.A_TO_X)
         match field:
             case FilterField.QPN:
-                self._walk.load(asm.LD_WORD, 4, 0xFFFFFF)
+                self._asm.load(BthFields.DESTQP)
             case FilterField.PSN:
-                self._walk.load(asm.LD_WORD, 8, 0xFFFFFF)
+                self._asm.load(BthFields.PSN)
             case FilterField.OPCODE:
-                self._walk.load(asm.LD_BYTE, 0)
+                self._asm.load(BthFields.OPCODE)
             case FilterField.ANSWER:
                 self._answer(layer, absent)
             case FilterField.DSCP:
-                self._asm.add(asm.SHIFT_RIGHT, 2)
+                self._asm.add(asm.SHIFT_RIGHT, DSCP.shift)
             case FilterField.ECN:
-                self._asm.add(asm.AND, 3)
+                self._asm.add(asm.AND, ECN.mask)
             case FilterField.VNI | FilterField.CONTROL:
                 pass
 
     def _answer(self, layer: WalkMemory, absent: Label) -> None:
         """Emit code that loads the kind of the syndrome; the AETH must be between BTH and ICRC."""
         answer = Label()
-        self._walk.load(asm.LD_BYTE, 0)
+        self._asm.load(BthFields.OPCODE)
         self._asm.jump(asm.JUMP_EQUAL, ANSWERS[0], answer, None)
         self._asm.jump(asm.JUMP_EQUAL, ANSWERS[1], None, absent)
         self._asm.place(answer)
-        self._walk.need(20, layer.udp_end)
-        self._walk.load(asm.LD_BYTE, 12)
-        self._asm.add(asm.SHIFT_RIGHT, 5)
-        self._asm.add(asm.AND, 3)
+        self._walk.need(BthFields.SIZE + AethFields.SIZE + icrc.SIZE, layer.udp_end)
+        self._asm.load(AethFields.SYNDROME, BthFields.SIZE)
+        self._asm.add(asm.SHIFT_RIGHT, SyndromeFields.KIND.shift)
+        self._asm.add(asm.AND, SyndromeFields.KIND.mask)
 
     def _host(self, side: AddressSide, addresses: tuple[Address, ...], layer: WalkMemory, yes: Label) -> None:
         for address in addresses:
-            source, destination = (12, 16) if isinstance(address, IPv4Address) else (8, 24)
+            source, destination = _ADDRESSES[address.version]
             if side is not AddressSide.DESTINATION:
                 self._address(address, source, layer, yes)
             if side is not AddressSide.SOURCE:
                 self._address(address, destination, layer, yes)
 
-    def _address(self, address: Address, offset: int, layer: WalkMemory, yes: Label) -> None:
+    def _address(self, address: Address, bits: Bits, layer: WalkMemory, yes: Label) -> None:
         other = Label()
         self._asm.add(asm.LD_MEMORY, layer.version)
         self._asm.jump(asm.JUMP_EQUAL, address.version, None, other)
         self._asm.add(asm.LDX_MEMORY, layer.ip)
         octets = address.packed
-        for place in range(0, len(octets), 4):
-            self._walk.load(asm.LD_WORD, offset + place)
-            last = place + 4 == len(octets)
-            word = int.from_bytes(octets[place : place + 4])
+        for place in range(0, len(octets), _WORD):
+            self._asm.load(Bits(bits.at + place, _WORD))
+            last = place + _WORD == len(octets)
+            word = int.from_bytes(octets[place : place + _WORD])
             self._asm.jump(asm.JUMP_EQUAL, word, yes if last else None, other)
         self._asm.place(other)

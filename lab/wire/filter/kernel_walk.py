@@ -9,11 +9,27 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from lab.wire import icrc
 from lab.wire.filter import assembler as asm
 from lab.wire.filter.assembler import Assembler, Label
-from lab.wire.layers import RULES, VNI_VALID, Header
-from lab.wire.udp_ports import FRAGMENT_OFFSET, MORE_FRAGMENTS, PAUSE_OPCODE, PFC_OPCODE, VLAN_TYPES
+from lab.wire.header_fields import (
+    IP_VERSION,
+    BthFields,
+    EthernetFields,
+    Ipv4Fields,
+    Ipv6Fields,
+    MacControlFields,
+    PauseFields,
+    PfcFields,
+    UdpFields,
+    VlanFields,
+    VxlanFields,
+)
+from lab.wire.layers import RULES, Header
+from lab.wire.udp_ports import PAUSE_OPCODE, PFC_OPCODE, VLAN_TYPES
 
+_IP: Final = EthernetFields.SIZE
+"""Offset of IP, or of MAC control, in a frame."""
 _NEGATIVE: Final = 0x80000000
 NOTHING: Final = 0xFFFFFFFF
 """Marks an empty memory slot of a field that can be 0."""
@@ -71,12 +87,6 @@ class KernelWalk:
     def _only(self, code: int, k: int) -> None:
         self._asm.jump(code, k, None, self._unsure)
 
-    def load(self, code: int, offset: int, mask: int | None = None) -> None:
-        """Load the value ``offset`` bytes after X into A, optionally masked."""
-        self._asm.add(code, offset)
-        if mask is not None:
-            self._asm.add(asm.AND, mask)
-
     def _store_sum(self, slot: int, k: int) -> None:
         """Store X + k; A is overwritten."""
         self._asm.add(asm.X_TO_A)
@@ -87,17 +97,17 @@ class KernelWalk:
         """Walk one frame from _BASE to _END; at ``tunnel``, both are those of the frame inside VXLAN."""
         tagged, plain, ipv4, ipv6, control, udp = (Label() for _ in range(6))
         self._asm.add(asm.LDX_MEMORY, _BASE)
-        self.need(14)
-        self.load(asm.LD_HALF, 12)
+        self.need(EthernetFields.SIZE)
+        self._asm.load(EthernetFields.ETHERTYPE)
         for tag in VLAN_TYPES:
             self._asm.jump(asm.JUMP_EQUAL, tag, tagged, None)
         self._asm.go(plain)
         self._asm.place(tagged)
-        self.need(18)
+        self.need(EthernetFields.SIZE + VlanFields.SIZE)
         self._asm.add(asm.X_TO_A)
-        self._asm.add(asm.ADD, 4)
+        self._asm.add(asm.ADD, VlanFields.SIZE)
         self._asm.add(asm.A_TO_X)
-        self.load(asm.LD_HALF, 12)
+        self._asm.load(EthernetFields.ETHERTYPE)
         for tag in VLAN_TYPES:
             self._asm.jump(asm.JUMP_EQUAL, tag, self._unsure, None)
         self._asm.place(plain)
@@ -119,23 +129,24 @@ class KernelWalk:
     def _mac_control(self, here: Label, done: Label) -> None:
         pause, pfc = Label(), Label()
         self._asm.place(here)
-        self.need(16)
-        self.load(asm.LD_HALF, 14)
+        self.need(_IP + MacControlFields.SIZE)
+        self._asm.load(MacControlFields.OPCODE, _IP)
         self._asm.jump(asm.JUMP_EQUAL, PAUSE_OPCODE, pause, None)
         self._asm.jump(asm.JUMP_EQUAL, PFC_OPCODE, pfc, done)
-        for label, opcode, size in ((pause, PAUSE_OPCODE, 18), (pfc, PFC_OPCODE, 34)):
+        operands = ((pause, PAUSE_OPCODE, PauseFields.SIZE), (pfc, PFC_OPCODE, PfcFields.SIZE))
+        for label, opcode, size in operands:
             self._asm.place(label)
-            self.need(size)
+            self.need(_IP + MacControlFields.SIZE + size)
             self._asm.add(asm.LD_CONSTANT, opcode)
             self._asm.add(asm.STORE, CONTROL)
             self._asm.go(done)
 
     def _ip(self, layer: WalkMemory, version: int, size: int) -> None:
         """Walk the fields that both IP versions share; A is overwritten."""
-        self.need(14 + size)
-        self.load(asm.LD_BYTE, 14, 0xF0)
-        self._only(asm.JUMP_EQUAL, version << 4)
-        self._store_sum(layer.ip, 14)
+        self.need(_IP + size)
+        self._asm.load(IP_VERSION, _IP)
+        self._only(asm.JUMP_EQUAL, version)
+        self._store_sum(layer.ip, _IP)
         self._asm.add(asm.LD_CONSTANT, version)
         self._asm.add(asm.STORE, layer.version)
 
@@ -149,43 +160,40 @@ class KernelWalk:
 
     def _ipv6(self, here: Label, layer: WalkMemory, done: Label, udp: Label) -> None:
         self._asm.place(here)
-        self._ip(layer, 6, 40)
-        self.load(asm.LD_HALF, 14)
-        self._asm.add(asm.SHIFT_RIGHT, 4)
-        self._asm.add(asm.AND, 0xFF)
+        self._ip(layer, 6, Ipv6Fields.SIZE)
+        self._asm.load(Ipv6Fields.TOS, _IP)
         self._asm.add(asm.STORE, layer.tos)
         datagram = Label()
-        self.load(asm.LD_BYTE, 20)
+        self._asm.load(Ipv6Fields.NEXT_HEADER, _IP)
         self._follow(Header.IPV6, {Header.UDP: datagram}, done)
         self._asm.place(datagram)
-        self._store_sum(_UDP_AT, 54)
-        self.load(asm.LD_HALF, 18)
-        self._asm.add(asm.ADD, 40)
+        self._store_sum(_UDP_AT, _IP + Ipv6Fields.SIZE)
+        self._asm.load(Ipv6Fields.LENGTH, _IP)
+        self._asm.add(asm.ADD, Ipv6Fields.SIZE)
         self._from_ip(_IP_END)
         self._ends()
         self._asm.go(udp)
 
     def _ipv4(self, here: Label, layer: WalkMemory, done: Label) -> None:
         self._asm.place(here)
-        self._ip(layer, 4, 20)
-        self.load(asm.LD_BYTE, 15)
+        self._ip(layer, 4, Ipv4Fields.SIZE)
+        self._asm.load(Ipv4Fields.TOS, _IP)
         self._asm.add(asm.STORE, layer.tos)
-        self.load(asm.LD_BYTE, 14, 0x0F)
-        self._asm.add(asm.SHIFT_LEFT, 2)
-        self._only(asm.JUMP_NOT_LESS, 20)
+        self._asm.load(Ipv4Fields.IHL, _IP)
+        self._asm.add(asm.MULTIPLY, Ipv4Fields.WORD)
+        self._only(asm.JUMP_NOT_LESS, Ipv4Fields.SIZE)
         self._from_ip(_UDP_AT)
-        self.load(asm.LD_HALF, 16)
+        self._asm.load(Ipv4Fields.LENGTH, _IP)
         self._from_ip(_IP_END)
         self._asm.add(asm.LDX_MEMORY, _UDP_AT)
         self._asm.add(asm.SUBTRACT_X)
         self._asm.jump(asm.JUMP_BITS, _NEGATIVE, self._unsure, None)
         self._asm.add(asm.LDX_MEMORY, layer.ip)
         datagram = Label()
-        self.load(asm.LD_HALF, 6, FRAGMENT_OFFSET)
-        self._asm.jump(asm.JUMP_EQUAL, 0, None, done)
-        self.load(asm.LD_HALF, 6, MORE_FRAGMENTS)
-        self._only(asm.JUMP_EQUAL, 0)
-        self.load(asm.LD_BYTE, 9)
+        self._asm.load_word(Ipv4Fields.FRAGMENT)
+        self._asm.jump(asm.JUMP_BITS, Ipv4Fields.FRAGMENT_OFFSET.deciding, done, None)
+        self._asm.jump(asm.JUMP_BITS, Ipv4Fields.MORE_FRAGMENTS.deciding, self._unsure, None)
+        self._asm.load(Ipv4Fields.PROTOCOL)
         self._follow(Header.IPV4, {Header.UDP: datagram}, done)
         self._asm.place(datagram)
         self._ends()
@@ -193,25 +201,25 @@ class KernelWalk:
     def _from_ip(self, slot: int) -> None:
         """Convert A, relative to the IP header, to an offset in the packet, and store it."""
         self._asm.add(asm.ADD_X)
-        self._asm.add(asm.ADD, 14)
+        self._asm.add(asm.ADD, _IP)
         self._asm.add(asm.STORE, slot)
 
     def _udp(self, layer: WalkMemory, done: Label, tunnel: Label) -> None:
         """Walk UDP, whose start is in X; its length must fit into IP's."""
         roce, vxlan = Label(), Label()
-        self.need(8, _IP_END)
-        self.load(asm.LD_HALF, 4)
-        self._only(asm.JUMP_NOT_LESS, 8)
+        self.need(UdpFields.SIZE, _IP_END)
+        self._asm.load(UdpFields.LENGTH)
+        self._only(asm.JUMP_NOT_LESS, UdpFields.SIZE)
         self._asm.add(asm.ADD_X)
         self._asm.add(asm.STORE, layer.udp_end)
         self._asm.add(asm.LDX_MEMORY, _IP_END)
         self._asm.jump(asm.JUMP_GREATER_X, 0, self._unsure, None)
         self._asm.add(asm.LDX_MEMORY, _UDP_AT)
-        self.load(asm.LD_HALF, 2)
+        self._asm.load(UdpFields.DPORT)
         self._follow(Header.UDP, {Header.BTH: roce, Header.VXLAN: vxlan}, done)
         self._asm.place(roce)
-        self.need(24, layer.udp_end)
-        self._store_sum(layer.bth, 8)
+        self.need(UdpFields.SIZE + BthFields.SIZE + icrc.SIZE, layer.udp_end)
+        self._store_sum(layer.bth, UdpFields.SIZE)
         self._asm.go(done)
         self._asm.place(vxlan)
         if layer is OUTER:
@@ -219,12 +227,12 @@ class KernelWalk:
         self._asm.go(tunnel)
 
     def _vxlan(self, layer: WalkMemory) -> None:
-        self.need(16, layer.udp_end)
-        self.load(asm.LD_BYTE, 8)
-        self._only(asm.JUMP_BITS, VNI_VALID)
-        self.load(asm.LD_WORD, 12)
-        self._asm.add(asm.SHIFT_RIGHT, 8)
+        inside = UdpFields.SIZE + VxlanFields.SIZE
+        self.need(inside, layer.udp_end)
+        self._asm.load_word(VxlanFields.VNI_VALID, UdpFields.SIZE)
+        self._only(asm.JUMP_BITS, VxlanFields.VNI_VALID.deciding)
+        self._asm.load(VxlanFields.VNI, UdpFields.SIZE)
         self._asm.add(asm.STORE, VNI)
         self._asm.add(asm.LD_MEMORY, layer.udp_end)
         self._asm.add(asm.STORE, _END)
-        self._store_sum(_BASE, 16)
+        self._store_sum(_BASE, inside)

@@ -53,8 +53,8 @@ def run(program: Sequence[Instruction], packet: bytes) -> int:  # noqa: C901 - o
             cells[k] = a if code == 0x02 else x
         elif code in {0x60, 0x61}:
             a, x = (cells[k], x) if code == 0x60 else (a, cells[k])
-        elif code == 0x00:
-            a = k
+        elif code in {0x00, 0x01}:
+            a, x = (k, x) if code == 0x00 else (a, k)
         elif code == 0x80:
             a = len(packet)
         elif kind == 0 and code & 0xE0 == 0x40:
@@ -74,7 +74,8 @@ def run(program: Sequence[Instruction], packet: bytes) -> int:  # noqa: C901 - o
 
 def _compute(operation: int, a: int, operand: int) -> int:
     results = {
-        0x00: a + operand, 0x10: a - operand, 0x50: a & operand, 0x60: a << (operand & 31), 0x70: a >> (operand & 31),
+        0x00: a + operand, 0x10: a - operand, 0x20: a * operand, 0x50: a & operand, 0x60: a << (operand & 31),
+        0x70: a >> (operand & 31),
     }  # fmt: skip
     return results[operation] & _BITS
 
