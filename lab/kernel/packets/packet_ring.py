@@ -7,15 +7,15 @@ until the packets are written.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import mmap
 import socket
 from collections import deque
-from struct import Struct, pack
+from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import EnvironmentLacks, OperationFailed
+from lab.kernel.packets.socket_filter import attach_filter
 from lab.kernel.process import netns
 from lab.wire.filter.assembler import RETURN, Instruction
 
@@ -39,7 +39,6 @@ _PACKET_STATISTICS: Final = 6
 _PACKET_VERSION: Final = 10
 _PACKET_MR_PROMISC: Final = 1
 _TPACKET_V3: Final = 2
-_SO_ATTACH_FILTER: Final = 26
 _SIOCGIFINDEX: Final = 0x8933
 _ETH_P_ALL: Final = 3
 
@@ -54,7 +53,6 @@ _FRAME: Final = 2048  # checked by the kernel, but unused in version 3
 _REQUEST: Final = Struct("=7I")  # struct tpacket_req3
 _MEMBERSHIP: Final = Struct("=iHH8x")  # struct packet_mreq
 _IFREQ: Final = Struct("=16si20x")  # struct ifreq
-_INSTRUCTION: Final = Struct("=HBBI")  # struct sock_filter
 _NOTHING: Final = (Instruction(RETURN, 0, 0, 0),)
 _STATISTICS: Final = Struct("=III")  # struct tpacket_stats_v3
 _STATUS: Final = Struct("=I")
@@ -96,7 +94,7 @@ class PacketRing:
         self._namespace = namespace
         self._socket, self._place = namespace.inside(lambda: (_open_socket(), netns.place_of("thread-self")))
         try:
-            self._filter(program)
+            attach_filter(self._socket, program)
             self._memory = self._map()
             self.memory = memoryview(self._memory)
             self._words = self.memory.cast("I")
@@ -112,11 +110,6 @@ class PacketRing:
         self._socket.setsockopt(_SOL_PACKET, _PACKET_VERSION, _TPACKET_V3)
         self._socket.setsockopt(_SOL_PACKET, _PACKET_RX_RING, request)
         return mmap.mmap(self._socket.fileno(), BLOCK * self._blocks)
-
-    def _filter(self, program: Sequence[Instruction]) -> None:
-        octets = ctypes.create_string_buffer(b"".join(_INSTRUCTION.pack(*instruction) for instruction in program))
-        described = pack("HP", len(program), ctypes.addressof(octets))  # struct sock_fprog
-        self._socket.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, described)
 
     @property
     def has_its_node(self) -> bool:
@@ -142,7 +135,7 @@ class PacketRing:
 
     def disarm(self) -> None:
         """Stop receiving; packets in the ring can still be taken."""
-        self._filter(_NOTHING)
+        attach_filter(self._socket, _NOTHING)
 
     def take(self, number: int) -> FrameBatch | None:
         """Return all delivered packets, with the interface number ``number``; None if there are none.

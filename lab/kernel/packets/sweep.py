@@ -7,7 +7,6 @@ drop them. Sender and receiver are sockets of this process in the namespaces: if
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import socket
 import struct
@@ -16,33 +15,33 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from lab.wire.udp_ports import ROCEV2_PORT
+from lab.kernel.packets.socket_filter import attach_filter
+from lab.wire.filter import assembler as asm
+from lab.wire.filter.assembler import Assembler, Label
+from lab.wire.header_fields import BthFields, EthernetFields, Ipv4Fields, UdpFields
+from lab.wire.opcodes import Opcode
+from lab.wire.udp_ports import IPV4_TYPE, ROCEV2_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from ipaddress import IPv4Address
 
     from lab.kernel.process.netns import Namespace
+    from lab.wire.filter.assembler import Instruction
 
 SMALL: Final = 96
 """Bytes of a small packet, from its IP header on."""
-_HEADERS: Final = 28
 _TOS: Final = 106
 """DSCP 26 and ECT(0), as in RDMA traffic."""
 _NOBODY: Final = 0xFFFFFE
 """The queue pair; Linux never uses it, because it assigns numbers in ascending order."""
-_BTH: Final = struct.Struct("!BBHII")
-"""Base transport header: opcode, flags, partition, queue pair, PSN (IBA vol. 1, 9.2)."""
-_SEND_ONLY: Final = 4
 _IP_MTU_DISCOVER, _PROBE = 10, 3
-_SOL_PACKET, _STATISTICS, _ATTACH_FILTER = 263, 6, 26
-_ETH_P_IP: Final = 0x0800
-_FILTER: Final = b"".join(
-    struct.pack("=HBBI", *each)
-    for each in ((0x28, 0, 0, 36), (0x15, 0, 3, ROCEV2_PORT), (0x20, 0, 0, 46), (0x15, 0, 1, _NOBODY),
-                 (0x06, 0, 0, 64), (0x06, 0, 0, 0))
-)  # fmt: skip
-"""Classic BPF: keeps the first 64 bytes of packets with this UDP port and queue pair (Ethernet, IPv4 of 20 bytes)."""
+_SOL_PACKET, _STATISTICS = 263, 6
+_IP: Final = EthernetFields.SIZE
+_UDP: Final = _IP + Ipv4Fields.SIZE
+_BTH: Final = _UDP + UdpFields.SIZE
+_KEPT: Final = 64
+"""Bytes of each packet that a receiver reads."""
 _BUFFER: Final = 1 << 22
 _PATIENCE: Final = 1.0
 """Seconds to wait after the last packet: longer than any queue's delay."""
@@ -110,21 +109,36 @@ def _sender(flow: SweepFlow) -> socket.socket:
 
 
 def _receiver(interface: str) -> socket.socket:
-    program = ctypes.create_string_buffer(_FILTER)
-    attached = struct.pack("@HP", len(_FILTER) // 8, ctypes.addressof(program))
     with contextlib.ExitStack() as failed:
         made = failed.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
-        made.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, attached)
+        attach_filter(made, sweep_program())
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
         made.setblocking(False)
-        made.bind((interface, _ETH_P_IP))
+        made.bind((interface, IPV4_TYPE))
         failed.pop_all()
     return made
 
 
+def sweep_program() -> tuple[Instruction, ...]:
+    """Return the receivers' filter: the beginnings of packets with RoCEv2's port and the sweep's queue pair.
+
+    It expects IPv4 without options, directly in Ethernet.
+    """
+    program, other = Assembler(), Label()
+    program.add(asm.LDX_CONSTANT, 0)
+    for bits, header, value in ((UdpFields.DPORT, _UDP, ROCEV2_PORT), (BthFields.DESTQP, _BTH, _NOBODY)):
+        program.load(bits, header)
+        program.jump(asm.JUMP_EQUAL, value, None, other)
+    program.add(asm.RETURN, _KEPT)
+    program.place(other)
+    program.add(asm.RETURN, 0)
+    return program.finish()
+
+
 def _send(sender: socket.socket, flow: SweepFlow, size: int, number: int) -> bool:
     """Send a packet. Return False if the kernel rejects it, as it does above the NIC's MTU."""
-    payload = _BTH.pack(_SEND_ONLY, 0, 0xFFFF, _NOBODY, number).ljust(size - _HEADERS, b"\0")
+    bth = BthFields.pack(opcode=Opcode.RC_SEND_ONLY, pkey=BthFields.PKEY.most, destqp=_NOBODY, psn=number)
+    payload = bth.ljust(size - (_BTH - _IP), b"\0")
     with contextlib.suppress(OSError):
         sender.sendto(payload, (str(flow.dst), ROCEV2_PORT))
         return True
@@ -135,7 +149,7 @@ def _frames(receivers: Sequence[socket.socket]) -> Iterator[bytes]:
     """Yield the received frames. A link that went down causes one error, ahead of the frames received before."""
     for receiver in receivers:
         try:
-            while frame := receiver.recv(64):
+            while frame := receiver.recv(_KEPT):
                 yield frame
         except BlockingIOError:
             continue
@@ -146,10 +160,10 @@ def _frames(receivers: Sequence[socket.socket]) -> Iterator[bytes]:
 
 def _count(receivers: Sequence[socket.socket], tallies: dict[tuple[bytes, int], Tally]) -> None:
     for frame in _frames(receivers):
-        tally = tallies.get((frame[26:30], int.from_bytes(frame[34:36], "big")))
+        tally = tallies.get((Ipv4Fields.SRC.octets(frame, _IP), UdpFields.SPORT.read(frame, _UDP)))
         if tally is None:
             continue  # from another sweep that runs at the same time
-        if int.from_bytes(frame[16:18], "big") == SMALL:
+        if Ipv4Fields.LENGTH.read(frame, _IP) == SMALL:
             tally.came += 1
         else:
             tally.large_came += 1

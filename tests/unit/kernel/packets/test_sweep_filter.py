@@ -1,0 +1,46 @@
+"""The filter of a sweep's receivers, run by the classic BPF machine of the filters' tests."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from scapy.layers.inet import IP, TCP, UDP
+from scapy.layers.l2 import Ether
+
+from lab.kernel.packets import sweep
+from lab.kernel.packets.sweep import sweep_program
+from lab.wire.opcodes import Opcode
+from lab.wire.rocev2 import BTH
+from tests.unit.wire.filter.machine import check, run
+
+OURS = BTH(OpCode=Opcode.RC_SEND_ONLY, DestQP=0xFFFFFE)
+IP_HEADER = Ether() / IP(src="10.0.0.1", dst="10.0.0.2")
+
+
+def test_the_kernel_takes_it() -> None:
+    check(sweep_program())
+
+
+@pytest.mark.parametrize(
+    ("packet", "kept"),
+    [
+        (IP_HEADER / UDP(sport=49152, dport=4791) / OURS / bytes(68), 64),
+        (IP_HEADER / UDP(sport=49152, dport=4791) / BTH(DestQP=0xFFFFFD) / bytes(68), 0),
+        (IP_HEADER / UDP(sport=49152, dport=4790) / bytes(OURS), 0),
+        (IP_HEADER / TCP(dport=4791) / bytes(68), 0),
+        (IP_HEADER / UDP(dport=4791), 0),
+    ],
+    ids=["the sweep's", "another queue pair", "another port", "TCP", "too short"],
+)
+def test_it_keeps_the_beginning_of_the_sweeps_packets(packet: Ether, kept: int) -> None:
+    assert run(sweep_program(), bytes(packet)) == kept
+
+
+def test_it_has_no_instructions_of_its_own() -> None:
+    """There is one assembler: the filters'. A sweep writes no code, and attaches as captures do."""
+    source = inspect.getsource(sweep)
+    assert "Assembler()" in source
+    assert "attach_filter(" in source
+    assert "0x15" not in source
+    assert "=HBBI" not in source
