@@ -133,7 +133,8 @@ def read_about(folder: Folder) -> dict[str, Any]:
     if about["version"] > VERSION:
         remedy = f"this rocelab reads up to version {VERSION}: use the one that wrote it"
         raise invalid(folder.path, f"is a recording of version {about['version']}", remedy)
-    for name, is_right in _FIELDS.items():
+    required = {**_FIELDS, "tables": _are_tables} if about.get("complete") else _FIELDS
+    for name, is_right in required.items():
         if not is_right(about.get(name)):
             raise invalid(folder.about, f"is damaged: {name} is {json.dumps(about.get(name))[:_SHOWN]}")
     return about
@@ -145,6 +146,18 @@ def _is_time(value: object) -> bool:
 
 def _is_length(value: object) -> bool:
     return type(value) in {int, float} and 0 <= value < _MOST_SECONDS  # type: ignore[operator] # a number by now
+
+
+def _are_tables(value: object) -> bool:
+    """Return whether ``tables`` is as in ``CounterTables``: for each table its keys, and which columns are gauges."""
+    return isinstance(value, dict) and all(
+        isinstance(table, dict)
+        and isinstance(table.get("keys"), list)
+        and all(isinstance(key, str) for key in table["keys"])
+        and isinstance(table.get("columns"), dict)
+        and all(isinstance(gauge, bool) for gauge in table["columns"].values())
+        for table in value.values()
+    )
 
 
 _FIELDS: Final[dict[str, Callable[[Any], bool]]] = {

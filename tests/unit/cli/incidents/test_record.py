@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from lab.cli.app import app
 from lab.cli.schemas import adapter
+from lab.errors import InvalidInput
 from lab.telemetry.record.finish import finish
 from tests.unit.telemetry.played import played
 
@@ -50,6 +51,42 @@ def test_a_damaged_one_is_listed_as_that_beside_the_others(tmp_path: Path, text:
     shown = CliRunner().invoke(app, ["record", "ls", "-o", str(tmp_path)], env={"COLUMNS": "300"})
     assert shown.exit_code == 0
     assert len([line for line in shown.stdout.splitlines() if "damaged" in line and "bad" in line]) == 1
+
+
+def _replaced(about: Any, place: str, value: Any) -> Any:
+    """``recording.json`` with another value at a place such as ``tables.ports.keys``."""
+    *outer, last = place.split(".")
+    inner = about
+    for name in outer:
+        inner = inner[name]
+    inner[last] = value
+    return about
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("tables", None),
+        ("tables", []),
+        ("tables.ports", None),
+        ("tables.ports", [["node"]]),
+        ("tables.ports.keys", "node"),
+        ("tables.ports.keys", [3]),
+        ("tables.priorities.columns", 0),
+        ("tables.priorities.columns", ["rx_prio_bytes"]),
+        ("tables.priorities.columns.rx_prio_bytes", None),
+    ],
+)
+@pytest.mark.parametrize("command", [["record", "show"], ["diagnose"], ["replay", "--at", "1"]])
+def test_damaged_descriptions_of_tables_are_an_error(
+    tmp_path: Path, place: str, value: object, command: list[str]
+) -> None:
+    about = played(tmp_path / "bad").finished() / "recording.json"
+    about.write_text(json.dumps(_replaced(json.loads(about.read_text()), place, value)))
+    said = CliRunner().invoke(app, [*command, str(tmp_path / "bad")])
+    assert isinstance(said.exception, InvalidInput)
+    assert "is damaged: tables is" in str(said.exception)
+    assert listed(tmp_path)["bad"]["state"] == "damaged"
 
 
 def test_one_that_was_interrupted_is_not_complete(tmp_path: Path) -> None:
