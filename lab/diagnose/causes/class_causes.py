@@ -58,8 +58,8 @@ CLASS_CAUSES: Final = (
         needs=(ecn_marks.marks_otherwise_at_the_same_depth,),
         supports=(ecn_marks.thresholds_differ,),
         rival="ecn-too-low",
-        tell="rocelab qos show {place}: ecn.{priority}.kmin and kmax, beside those of a sibling",
-        fix="rocelab qos set {place} ecn.{priority}.kmin=... as its siblings have it",
+        tell="rocelab qos show {place}: ecn.{priority}, kmin, kmax and pmax, beside those of a sibling",
+        fix="rocelab qos set {place} ecn.{priority}.kmin=..., kmax or pmax, as its siblings have it",
         words="At the same depth it marks far more, or fewer, of its packets than its sibling. Nothing is dropped and"
         " nobody is paused; a collective waits for the flow that is marked most.",
     ),
@@ -67,8 +67,8 @@ CLASS_CAUSES: Final = (
         "ecn-off-by-3kb", "a port's thresholds are a little off those of its siblings",
         needs=(ecn_marks.thresholds_differ,),
         rival="",
-        tell="rocelab qos show {place}: ecn.{priority}.kmin and kmax, beside those of a sibling",
-        fix="rocelab qos set {place} ecn.{priority}.kmin=... as its siblings have it",
+        tell="rocelab qos show {place}: ecn.{priority}, kmin, kmax and pmax, beside those of a sibling",
+        fix="rocelab qos set {place} ecn.{priority}.kmin=..., kmax or pmax, as its siblings have it",
         words="One profile was typed differently. Under load it marks earlier or later than its siblings.",
     ),
     Cause(

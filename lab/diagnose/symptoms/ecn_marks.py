@@ -32,6 +32,8 @@ _APART: Final = 0.12
 _MARKS: Final = 0.02
 """Share of marked packets from which on a queue counts as marking."""
 _SIGMAS: Final = 5
+_NEAR: Final = 0.4
+"""Share of a sibling's Kmin. A larger difference is another symptom."""
 
 
 def _egress(facts: WindowFacts) -> Iterator[Lane]:
@@ -138,7 +140,7 @@ def kmin_beyond_reach(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def thresholds_differ(facts: WindowFacts) -> Iterator[Sign]:
-    """The configured Kmin of a port differs slightly from that of its siblings."""
+    """The marking curve of a port, Kmin, Kmax or Pmax, differs slightly from that of its siblings."""
     for port, lane in _configured(facts):
         own = _own(facts, lane)
         siblings = [
@@ -147,11 +149,28 @@ def thresholds_differ(facts: WindowFacts) -> Iterator[Sign]:
         ]  # fmt: skip
         if own is None or not own.enabled or own in siblings or not siblings:
             continue
-        near = [each for each in siblings if each.enabled and abs(each.kmin - own.kmin) < 0.4 * each.kmin]
+        near = next((each for each in siblings if each.enabled and _is_near(own, each)), None)
         usual = _usual(facts, lane)
-        if near and usual and own.kmin != usual.kmin and near[0].kmin != own.kmin:
-            says = f"is Kmin, where siblings have {near[0].kmin}"
-            yield Sign(port, (Evidence(says, port, "qos ecn.kmin", own.kmin, facts.end),), 0.7, lane.priority)
+        if near is None or usual is None:
+            continue
+        lines = tuple(
+            Evidence(f"is {name.title()}, where siblings have {common}", port, f"qos ecn.{name}", mine, facts.end)
+            for name, mine, common, most in _curve_values(own, near, usual)
+            if mine not in {common, most}
+        )
+        if lines:
+            yield Sign(port, lines, 0.7, lane.priority)
+
+
+def _is_near(own: EcnQos, other: EcnQos) -> bool:
+    return abs(other.kmin - own.kmin) < _NEAR * other.kmin
+
+
+def _curve_values(own: EcnQos, near: EcnQos, usual: EcnQos) -> Iterator[tuple[str, float, float, float]]:
+    """Yield the name of each value of a marking curve, and the value in each of the three profiles."""
+    yield "kmin", own.kmin, near.kmin, usual.kmin
+    yield "kmax", own.kmax, near.kmax, usual.kmax
+    yield "pmax", own.pmax, near.pmax, usual.pmax
 
 
 def _configured(facts: WindowFacts) -> Iterator[tuple[str, Lane]]:

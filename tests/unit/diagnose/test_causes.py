@@ -247,3 +247,20 @@ def test_what_would_show_the_same_figures_is_one_cause_of_two() -> None:
     assert causes == {"hash-polarisation": ("elephant-collision",), "elephant-collision": ("hash-polarisation",)}
     for _, _, there, _ in CASES:
         assert not [each for each in diagnose(there).causes if each.confidence > 0.9 and each.alternatives]
+
+
+@pytest.mark.parametrize(
+    ("values", "sources"),
+    [
+        ({"kmax": 120_000}, ["qos ecn.kmax"]),
+        ({"kmax": 400_000}, ["qos ecn.kmax"]),
+        ({"pmax": 0.2}, ["qos ecn.pmax"]),
+        ({"kmin": 37_000, "pmax": 0.5}, ["qos ecn.kmin", "qos ecn.pmax"]),
+    ],
+)
+def test_each_value_of_a_marking_curve_is_compared(values: dict[str, float], sources: list[str]) -> None:
+    """The configuration alone shows it, before anything has marked."""
+    (found,) = diagnose(facts({}, qos=configured("leaf2:swp6", ecn=values), current=True)).causes
+    assert (found.cause, found.places) == ("ecn-off-by-3kb", ("leaf2:swp6",))
+    assert [line.source for line in found.evidence] == sources
+    assert all("where siblings have" in line.says for line in found.evidence)
