@@ -57,8 +57,7 @@ function added(into, from) {
 function measured(changes, measure) {
   const values = unfolded(changes);
   if (measure.reduction === "last") return values;
-  const rates = rising(values, measure.scale);
-  return measure.reduction === "rate" ? rates : rates.map((value) => Math.min(1, value));
+  return rising(values, measure.scale);
 }
 
 // A port: each measure by priority and, under the measure's name, of all priorities together.

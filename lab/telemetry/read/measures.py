@@ -194,11 +194,14 @@ class Measure:
         return self.of_growth(reductions.growth(values), reductions.span(ns))
 
     def of_growth(self, grown: NDArray[np.uint64] | float, seconds: float) -> NDArray[np.float64]:
-        """Return the value of a window of ``seconds`` in which the counter grew by ``grown``."""
+        """Return the value of a window of ``seconds`` in which the counter grew by ``grown``.
+
+        A share can exceed 1 by its error: counters are read shortly after the time of their sample (``took``), and a
+        reading during the renewal of a pause may count that pause twice.
+        """
         if self.reduction is Reduction.DIFFERENCE:
             return np.multiply(grown, self.scale)
-        rate = reductions.per_second(grown, seconds) * self.scale
-        return np.minimum(rate, 1.0) if self.reduction is Reduction.SHARE else rate
+        return reductions.per_second(grown, seconds) * self.scale
 
     def combine(self, values: NDArray[np.float64]) -> float:
         """Combine the values of several priorities, queues or groups into one; 0 if there are none."""

@@ -106,7 +106,7 @@ def of(measure: Measure, values: list[int], *seconds: float) -> float:
         (measures.TX_BYTES, [2**63 - 1, 2**63 + 1], (0, 1), 2),
         (measures.TX_BYTES, [2**64 - 1, 4, 9], (0, 1, 2), 5),
         # More time counted than passed, as where a pause is renewed while it is read.
-        (measures.PAUSED, [0, 1_000_400], (0, 1), 1.0),
+        (measures.PAUSED, [0, 1_000_400], (0, 1), 1.0004),
         # One sample, and two at one time.
         (measures.TX_BYTES, [70], (1,), 0),
         (measures.TX_RATE, [70], (1,), 0),
@@ -211,3 +211,10 @@ def test_a_recording_gives_the_value_of_a_measure(tmp_path: Path) -> None:
 def test_what_an_expectation_adds_up_is_the_measure(figure: str, measure: Measure) -> None:
     wanted = {name.replace("{n}", str(number)) for name in measure.counters for number in range(8)}
     assert counter_sums.counters_of(figure) == wanted
+
+
+def test_a_share_shows_by_how_much_it_is_too_high() -> None:
+    """Counters that are read 5 ms behind their sample grow by up to 5 ms more than the window is long."""
+    share = measures.PAUSED.of_growth(105_000, 0.1)
+    assert share == pytest.approx(1.05)
+    assert measures.PAUSED.format(float(share)).startswith("105")
