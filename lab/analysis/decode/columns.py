@@ -134,6 +134,7 @@ class Columns:
     * ``vni``: of the innermost tunnel that has one, else -1.
     * ``ecn``: of the outer IP header, or CE if an inner header has CE.
     * ``dscp``, ``ttl``: of the outer IP header. ``pcp``: of the first VLAN tag, -1 without one.
+    * ``inner_ttl``: of the innermost IP header in a tunnel, 0 without a tunnel.
     * ``ident``: IPv4 Identification of the innermost IP header.
     * ``ip``, ``bth``, ``bth_end``: offsets into the buffer, in the innermost packet; zero if absent. For MAC control,
       ``ip`` is the offset of its opcode.
@@ -150,6 +151,7 @@ class Columns:
     dscp: Ints
     pcp: Ints
     ttl: Ints
+    inner_ttl: Ints
     ident: Ints
     ip: Ints
     bth: Ints
@@ -211,6 +213,7 @@ def _short_cut(head: np.ndarray, start: Ints, end: Ints, wire_end: Ints) -> Colu
         dscp=head["tos"] >> DSCP.shift & mask,
         pcp=np.full(count, -1),
         ttl=head["ttl"] & mask,
+        inner_ttl=np.zeros(count, np.int64),
         ident=head["ident"] & mask,
         ip=start + _IP_AT & mask,
         bth=start + _BTH_AT & mask,
@@ -282,6 +285,7 @@ def _network(columns: Columns, row: Ints | slice, stratum: Stratum, again: Flags
         return
     columns.dscp[row] = np.where(again, columns.dscp[row], DSCP.of(tos))
     columns.ecn[row] = np.where(again & (ecn != CE), columns.ecn[row], ecn)
+    columns.inner_ttl[row] = np.where(again, head["ttl"], 0)
     columns.ttl[row] = np.where(again, columns.ttl[row], head["ttl"])
 
 

@@ -1,5 +1,8 @@
 """Find routing loops: one link sees the same transmission repeatedly, each time with a smaller TTL.
 
+Routers of the underlay decrement the outer TTL of a tunnelled packet, and routers of the overlay, such as leaves, its
+inner TTL. The sum of both decreases either way.
+
 A mirror of several routers also shows one packet with several TTLs. But each router writes its own MAC addresses (RFC
 1812 section 5.2). A packet that repeats with the same two addresses has come back.
 """
@@ -19,7 +22,7 @@ from lab.analysis.results.analysis_facts import Loop, LoopLink
 from lab.analysis.results.number_format import address, mac
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lab.analysis.decode.columns import Columns, Roce
     from lab.analysis.flows.flow_sums import Flows
@@ -49,7 +52,8 @@ class Passes:
     """One transmission at one link: the number of passes, and the MAC addresses of each.
 
     ``hops`` is the decrease of the TTL between two passes with the same MAC addresses, 0 before it repeats. ``top``
-    is the first TTL, and ``step`` the decrease from one pass to the next.
+    is the first TTL, and ``step`` the decrease from one pass to the next. TTLs are sums of the outer and the inner
+    one; ``inner`` has the inner ones.
     """
 
     count: int = 0
@@ -59,9 +63,11 @@ class Passes:
     returned: int = 0
     last: dict[Macs, int] = field(default_factory=dict)
     ttls: set[int] = field(default_factory=set)
+    inner: set[int] = field(default_factory=set)
 
-    def add(self, ttl: int, macs: Macs) -> None:
+    def add(self, ttl: int, macs: Macs, inner: int = 0) -> None:
         """Add one pass."""
+        self.inner.add(inner)
         if self.count:
             self.step = min(self.ttls) - ttl
         else:
@@ -77,7 +83,7 @@ class Passes:
     @property
     def turned(self) -> bool:
         """Whether the packet also passed in the reverse direction, between the same MAC addresses."""
-        return any(Macs(macs.dst, macs.src) in self.last for macs in self.last)
+        return turns(self.last)
 
     @property
     def circles(self) -> bool:
@@ -88,6 +94,12 @@ class Passes:
         decides.
         """
         return self.returned >= (1 if self.turned else 2) or len(self.ttls) >= _FARTHEST
+
+
+def turns(passes: Iterable[Macs]) -> bool:
+    """Return whether some of the passes are in the reverse direction of others, between the same MAC addresses."""
+    known = set(passes)
+    return any(Macs(macs.dst, macs.src) in known for macs in known)
 
 
 def circle(passes: Iterable[tuple[int, Macs]]) -> Passes:
@@ -111,7 +123,8 @@ class Loops:
 
     def add(self, batch: PacketBatch, columns: Columns, roce: Roce, flow: Ints) -> None:
         """Check the RoCEv2 packets of a batch: each flow's first packet, and those whose TTL differs from it."""
-        ttl = columns.ttl[roce.row]
+        inner = columns.inner_ttl[roce.row]
+        ttl = columns.ttl[roce.row] + inner
         known = flow >= 0
         fresh = np.flatnonzero(known & (self._ttl[flow] == 0))
         if len(fresh):
@@ -126,21 +139,21 @@ class Loops:
         head = rows(batch.data, batch.start[row], 12).view(np.uint8).reshape(-1, 12).astype(np.int64)
         weights = 1 << np.arange(40, -8, -8)
         what = (flow[at], roce.psn[at], roce.opcode[at], columns.ident[row], roce.payload[at], roce.msn[at])
-        others = (batch.time[row], ttl[at], head[:, 6:] @ weights, head[:, :6] @ weights)
-        for *key, time, hops, src, dst in zip(*(column.tolist() for column in (*what, *others)), strict=True):
-            self._pass(tuple(key), time, hops, Macs(src, dst))
+        others = (batch.time[row], ttl[at], inner[at], head[:, 6:] @ weights, head[:, :6] @ weights)
+        for *key, time, hops, inside, src, dst in zip(*(column.tolist() for column in (*what, *others)), strict=True):
+            self._pass(tuple(key), time, hops, inside, Macs(src, dst))
 
     def times(self, flow: int) -> int:
         """Return the passes of the packet in ``passes``, including that with the TTL of the flow's first packet."""
         passes = self.passes[flow][1]
         return passes.count + (int(self._ttl[flow]) - 1 - passes.top == passes.step > 0)
 
-    def _pass(self, key: tuple[int, ...], time: int, ttl: int, macs: Macs) -> None:
+    def _pass(self, key: tuple[int, ...], time: int, ttl: int, inner: int, macs: Macs) -> None:
         seen, passes = self._seen.pop(key, (time, Passes()))
         if time - seen > _WITHIN:
             passes = Passes()
         before = passes.circles
-        passes.add(ttl, macs)
+        passes.add(ttl, macs, inner)
         self._seen[key] = time, passes  # moved to the end: the newest are last
         if len(self._seen) > _TRACKED:
             del self._seen[next(iter(self._seen))]
@@ -171,11 +184,19 @@ def _loop(found: Loops, flows: Flows, members: Sequence[int], links: Sequence[st
         psn=psn,
         packets=max(found.packets[flow] for flow in members),
         hops=passes.hops,
-        links=tuple(_link(found, flows, flow, links) for flow in members),
+        inner=len(passes.inner) > 1,
+        vnis=tuple(sorted({key.vni for key in map(flows.key, members) if key.vni >= 0})),
+        links=tuple(_links(found, flows, members, links)),
     )
 
 
-def _link(found: Loops, flows: Flows, flow: int, links: Sequence[str]) -> LoopLink:
-    passes = found.passes[flow][1]
-    ends = dict.fromkeys(mac(end) for macs in passes.last for end in macs)
-    return LoopLink(links[flows.key(flow).interface], found.times(flow), passes.turned, tuple(ends))
+def _links(found: Loops, flows: Flows, members: Sequence[int], links: Sequence[str]) -> Iterator[LoopLink]:
+    """Yield each link once. A loop between VRFs passes a link in several VNIs."""
+    by_link: dict[int, list[int]] = defaultdict(list)
+    for flow in members:
+        by_link[flows.key(flow).interface].append(flow)
+    for interface, here in by_link.items():
+        passes = [found.passes[flow][1] for flow in here]
+        ends = dict.fromkeys(mac(end) for each in passes for macs in each.last for end in macs)
+        turned = turns(macs for each in passes for macs in each.last)
+        yield LoopLink(links[interface], sum(map(found.times, here)), turned, tuple(ends))

@@ -261,7 +261,8 @@ class LoopLink:
 class Loop:
     """A routing loop: ``packets`` of a stream, in a circle of ``hops`` (0 if unknown).
 
-    ``psn`` is that of the packet with the most passes at the first of ``links``.
+    ``psn`` is that of the packet with the most passes at the first of ``links``, which it passed in
+    ``vnis``. ``inner``: its inner TTL decreased, so that routers of the overlay forward it in a circle.
     """
 
     src: str
@@ -270,6 +271,8 @@ class Loop:
     psn: int
     packets: int
     hops: int
+    inner: bool
+    vnis: tuple[int, ...]
     links: tuple[LoopLink, ...]
 
 

@@ -23,16 +23,27 @@ def loop_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
     whose = names[0] if len(names) == 1 else f"{len(names)} flows, the first {names[0]}"
     packets = counted(sum(loop.packets for loop in facts.loops), "packet")
     hops = f" of {first.hops} hops" if first.hops else ""
+    ttl = "inner TTL" if first.inner else "TTL"
     yield CaptureFinding(
-        f"{whose}: {packets} in a circle{hops}: PSN {first.psn} came by {_where(first)}, its TTL smaller each time",
-        f"a routing loop: the routers there have each other as the next hop to {first.dst}; compare their routes",
+        f"{whose}: {packets} in a circle{hops}: PSN {first.psn} came by {_where(first)}, its {ttl} smaller each time",
+        _meaning(first),
         count=len(names),
         examples=names[:_EXAMPLES],
     )
 
 
+def _meaning(loop: Loop) -> str:
+    if loop.inner:
+        return (
+            f"a routing loop in the overlay: leaves or VRFs have each other as the next hop to {loop.dst}; "
+            "compare the routes of their VRFs"
+        )
+    return f"a routing loop: the routers there have each other as the next hop to {loop.dst}; compare their routes"
+
+
 def _name(loop: Loop) -> str:
-    return f"{loop.src} to {loop.dst} QP {loop.qp:#x}"
+    tunnel = f" in VNI{'s' * (len(loop.vnis) > 1)} {' and '.join(map(str, loop.vnis))}" if loop.vnis else ""
+    return f"{loop.src} to {loop.dst} QP {loop.qp:#x}{tunnel}"
 
 
 def _where(loop: Loop) -> str:

@@ -40,6 +40,7 @@ _NUMBERED: Final = 1_000_000_000
 class Sighting:
     """A packet at a link: ``time`` in ns since 1970, ``number`` in the file from 1, ``hops`` its TTL or hop limit.
 
+    ``inner_hops`` is the TTL or hop limit inside a tunnel, 0 without one.
     ``ident`` is IPv4's Identification (RFC 791 section 3.1), None in IPv6. ``sender`` and ``receiver`` are the MAC
     addresses of the outermost frame.
     """
@@ -49,11 +50,17 @@ class Sighting:
     link: str
     direction: str
     hops: int
+    inner_hops: int
     ident: int | None
     vni: int | None
     marked: bool
     sender: str
     receiver: str
+
+    @property
+    def lifetime(self) -> int:
+        """The sum of both TTLs, which every router decreases, whether of the underlay or of the overlay."""
+        return self.hops + self.inner_hops
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +107,7 @@ def follow(stream: IO[bytes], source: str, qp: int, psn: int, chunk: int = CHUNK
 
 
 def _circle(sightings: Iterable[Sighting]) -> bool:
-    return circle((s.hops, Macs(_number(s.sender), _number(s.receiver))) for s in sightings).circles
+    return circle((s.lifetime, Macs(_number(s.sender), _number(s.receiver))) for s in sightings).circles
 
 
 def _number(address: str) -> int:
@@ -143,6 +150,7 @@ class _Finder:
                     link=names[int(batch.interface[row])],
                     direction=DIRECTIONS[int(batch.direction[row])],
                     hops=int(columns.ttl[row]),
+                    inner_hops=int(columns.inner_ttl[row]),
                     ident=_ident(batch, int(columns.ip[row])),
                     vni=vni_or_none(int(columns.vni[row])),
                     marked=int(columns.ecn[row]) == CE,
@@ -214,4 +222,4 @@ def _split(sightings: Sequence[Sighting]) -> list[Copy]:
 def _goes_on(before: Sighting, after: Sighting) -> bool:
     """Return whether ``after`` belongs to the same transmission. Numbered packets may take longer."""
     longest = _NUMBERED if after.ident else _TOGETHER
-    return after.hops < before.hops and after.time - before.time < longest
+    return after.lifetime < before.lifetime and after.time - before.time < longest

@@ -148,3 +148,62 @@ def test_follow_tells_a_retransmission_from_a_pass() -> None:
     straight = [(n, n, frame(A, B, 64 - n)) for n in range(3)]
     (track,) = follow(io.BytesIO(capture(straight, "a", "b", "c")), "story", packets.QP2, 50)
     assert [copy.circles for copy in track.copies] == [""]
+
+
+def tunnelled(number: int, ttl: int, vni: int = 10, psn: int = 50) -> bytes:
+    """A SEND in VXLAN, from leaf A to leaf B if ``number`` is even, else back; ``ttl`` is the inner one."""
+    outer = packets.vxlan(packets.send(psn, path=replace(packets.THERE, hops=ttl)), vni)
+    macs = A + B if number % 2 else B + A
+    addresses = outer[30:34] + outer[26:30] if number % 2 else outer[26:34]
+    return macs + outer[12:26] + addresses + outer[34:]
+
+
+@pytest.mark.parametrize("passes", [3, 9, 60])
+def test_leaves_that_send_a_packet_back_to_each_other_in_a_tunnel(passes: int) -> None:
+    """Each leaf writes a new outer header, with the same outer TTL; only the inner one decreases."""
+    facts = analysed([(n * 2 * US, 0, tunnelled(n, 63 - n)) for n in range(passes)])
+    (loop,) = facts.loops
+    assert (loop.inner, loop.vnis, loop.hops, loop.links[0].turned) == (True, (10,), 2, True)
+    assert loop.links[0].times == passes
+    (finding,) = facts.findings
+    assert f"QP 0x22 in VNI 10: 1 packet in a circle of 2 hops: PSN 50 came by tap {passes} times" in finding.what
+    assert "its inner TTL smaller each time" in finding.what
+    assert "routing loop in the overlay" in finding.meaning
+    assert "VRFs" in finding.meaning
+
+
+def test_vrfs_that_send_a_packet_back_to_each_other_through_one_leaf() -> None:
+    """It passes the link in the VNI of one VRF, and comes back in that of the other."""
+    facts = analysed([(n * 2 * US, 0, tunnelled(n, 63 - n, vni=20 if n % 2 else 10)) for n in range(12)])
+    (loop,) = facts.loops
+    (link,) = loop.links
+    assert (loop.vnis, loop.inner, link.times, link.turned) == ((10, 20), True, 12, True)
+    (finding,) = facts.findings
+    assert "in VNIs 10 and 20: 1 packet in a circle of 2 hops" in finding.what
+
+
+def test_spines_that_send_a_tunnelled_packet_in_a_circle_are_of_the_underlay() -> None:
+    events = []
+    for n in range(9):
+        octets = tunnelled(n, 63)
+        events.append((n * 2 * US, 0, octets[:22] + bytes([60 - n]) + octets[23:]))
+    (loop,) = (facts := analysed(events)).loops
+    assert (loop.inner, loop.vnis, loop.hops) == (False, (10,), 2)
+    assert "overlay" not in facts.findings[0].meaning
+
+
+def test_a_packet_that_a_firewall_returns_into_another_vrf_is_no_loop() -> None:
+    """The control: each packet passes the link twice, once in each VNI, and one leaf further on."""
+    events = [
+        (psn * 100 * US + back * US, 0, tunnelled(back, 63 - 2 * back, vni=20 if back else 10, psn=psn))
+        for psn in range(1, 40)
+        for back in (0, 1)
+    ]
+    assert not analysed(events).loops
+
+
+def test_follow_finds_a_loop_in_a_tunnel() -> None:
+    events = [(n * 2 * US, 0, tunnelled(n, 63 - n)) for n in range(9)]
+    (track,) = follow(io.BytesIO(capture(events)), "story", packets.QP2, 50)
+    (copy,) = track.copies
+    assert (len(copy.sightings), copy.circles) == (9, "tap")
