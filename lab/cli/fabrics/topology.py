@@ -31,6 +31,9 @@ app.add_typer(new, name="new")
 
 File = Annotated[Path, typer.Argument(help="A topology file.", show_default=False)]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file instead of standard output.")]
+Name = Annotated[
+    str | None, typer.Option(help="Name of the fabric. \\[default: the name of the -o file, otherwise my-fabric]")
+]
 HostsPerLeaf = Annotated[int, typer.Option(help="Hosts on each leaf.")]
 Uplinks = Annotated[int, typer.Option(help="Parallel links between each leaf and each of its spines.")]
 Rate = Annotated[
@@ -53,6 +56,8 @@ Tenants = Annotated[
         min=0, max=250, help="Divide the hosts among this many tenants, with EVPN and VXLAN.", show_default=False
     ),
 ]
+
+_UNNAMED = "my-fabric"
 
 
 class Format(StrEnum):
@@ -86,7 +91,7 @@ def new_leaf_spine(
     leaves: Annotated[int, typer.Option(help="Leaves.")] = 4,
     hosts_per_leaf: HostsPerLeaf = 2,
     uplinks_per_pair: Uplinks = 1,
-    name: Annotated[str, typer.Option(help="Name of the fabric.")] = "my-fabric",
+    name: Name = None,
     rate: Rate = None,
     mtu: Mtu = None,
     host_rate: HostRate = None,
@@ -104,7 +109,7 @@ def new_leaf_spine(
         "host_rate": host_rate,
         "fabric_rate": fabric_rate,
     }
-    write(_new(name, "leaf-spine", settings | {"rate": rate, "mtu": mtu}, qos, tenants), output)
+    write(_new(_name_for(output, name), "leaf-spine", settings | {"rate": rate, "mtu": mtu}, qos, tenants), output)
 
 
 @new.command("clos")
@@ -115,7 +120,7 @@ def new_clos(
     leaves_per_pod: Annotated[int, typer.Option(help="Leaves of each pod.")] = 2,
     hosts_per_leaf: HostsPerLeaf = 2,
     uplinks_per_pair: Uplinks = 1,
-    name: Annotated[str, typer.Option(help="Name of the fabric.")] = "my-fabric",
+    name: Name = None,
     rate: Rate = None,
     mtu: Mtu = None,
     host_rate: HostRate = None,
@@ -135,7 +140,7 @@ def new_clos(
         "host_rate": host_rate,
         "fabric_rate": fabric_rate,
     }
-    write(_new(name, "clos", settings | {"rate": rate, "mtu": mtu}, qos, tenants), output)
+    write(_new(_name_for(output, name), "clos", settings | {"rate": rate, "mtu": mtu}, qos, tenants), output)
 
 
 @new.command("rail-optimised")
@@ -145,7 +150,7 @@ def new_rail_optimised(
     units: Annotated[int, typer.Option(help="Scalable units.")] = 1,
     spines: Annotated[int, typer.Option(help="Spines.")] = 2,
     uplinks_per_pair: Uplinks = 1,
-    name: Annotated[str, typer.Option(help="Name of the fabric.")] = "my-fabric",
+    name: Name = None,
     rate: Rate = None,
     mtu: Mtu = None,
     host_rate: HostRate = None,
@@ -164,7 +169,21 @@ def new_rail_optimised(
         "host_rate": host_rate,
         "fabric_rate": fabric_rate,
     }
-    write(_new(name, "rail-optimised", settings | {"rate": rate, "mtu": mtu}, qos, tenants), output)
+    write(
+        _new(_name_for(output, name), "rail-optimised", settings | {"rate": rate, "mtu": mtu}, qos, tenants), output
+    )
+
+
+def _name_for(output: Path | None, given: str | None) -> str:
+    """Return the name of a new fabric: the given one, or that of its file if a fabric can have it."""
+    if given is not None or output is None:
+        return _UNNAMED if given is None else given
+    from lab.model.values.fields import check_fabric_name  # noqa: PLC0415
+
+    try:
+        return check_fabric_name(output.name.partition(".")[0])
+    except ValueError:
+        return _UNNAMED
 
 
 def _new(name: str, shape: str, settings: Mapping[str, object], qos: str | None, tenants: int) -> str:

@@ -72,7 +72,7 @@ def test_no_help_loses_words_as_markup(name: str) -> None:
         ("rdma bw", "[default: 5s]"),
         ("rdma bw", "[default: the largest]"),
         ("topology new clos", "[default: 1Gbit]"),
-        ("topology new clos", "[default: my-fabric]"),
+        ("topology new clos", "[default: the name of the -o file, otherwise my-fabric]"),
         ("counters", "[default: every port]"),
         ("craft", "[default: (3=65535)]"),
         ("craft", "[default: (rc)]"),

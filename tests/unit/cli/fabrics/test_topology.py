@@ -107,6 +107,18 @@ def test_new_writes_a_file_that_loads(tmp_path: Path, shape: str, nodes: int) ->
     assert (fabric.name, len(fabric.nodes), fabric.links[0].rate) == ("mine", nodes, 50_000_000)
 
 
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [("mine.yaml", "mine"), ("rack-7.lab.yaml", "rack-7"), ("My Lab.yaml", "my-fabric"), ("a" * 25, "my-fabric")],
+)
+def test_a_new_fabric_has_the_name_of_its_file_if_it_can(file: str, name: str, tmp_path: Path) -> None:
+    """As the quick start shows it: ``down --fabric mine`` takes down the fabric of mine.yaml."""
+    for shape in ("leaf-spine", "clos", "rail-optimised"):
+        run("new", shape, "-o", tmp_path / file)
+        assert read_topology(tmp_path / file).name == name
+    assert "name: my-fabric\n" in run("new", "leaf-spine")
+
+
 def test_check_warns_of_links_that_nothing_can_fill(tmp_path: Path) -> None:
     path = tmp_path / "fast.yaml"
     run("new", "leaf-spine", "--qos", "lab", "--rate", "25Gbit", "--mtu", "1500", "-o", path)
