@@ -65,6 +65,21 @@ def test_every_command_shown_is_taken(page: Path) -> None:
     assert refused == {}
 
 
+@pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.stem)
+def test_fabrics_are_brought_up_where_rdma_works(page: Path) -> None:
+    """Without ``--vm``, ``up`` is an error on most machines: their kernel has no RDMA in namespaces."""
+    shown = [line for line in commands(page.read_text(encoding="utf-8")) if line.startswith("rocelab up ")]
+    assert [line for line in shown if "--backend containerlab" not in line] == []
+
+
+@pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.stem)
+def test_a_capture_in_the_background_ends_before_it_is_read(page: Path) -> None:
+    """A file of the VM is copied back when the capture ends."""
+    for block in blocks(page.read_text(encoding="utf-8")):
+        begun = [line for line in block if line.startswith("rocelab capture ") and line.endswith("&")]
+        assert not begun or (all("--seconds" in line for line in begun) and "wait" in block), block
+
+
 def test_an_option_that_is_not_there_is_noticed() -> None:
     assert refusal("rocelab --vm rdma bw h1 h4 --duration 2") == ""
     assert "--durations" in refusal("rocelab rdma bw h1 h4 --durations 2")
