@@ -42,6 +42,12 @@ def section(text: str, heading: str) -> str:
     return found[1]
 
 
+def wheel_commands() -> list[str]:
+    """What the page about installation shows to somebody who has the wheel, in the folder of their choice."""
+    page = (ROOT / "lab/docs/install.md").read_text(encoding="utf-8")
+    return [line for line in commands(section(page, "From a wheel")) if line.startswith("rocelab ")]
+
+
 def headers(text: str) -> list[list[str]]:
     """The column names of each table that a page or an output shows."""
     rows = re.findall(r"^┃(.*)┃$", text, re.MULTILINE)

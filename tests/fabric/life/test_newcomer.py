@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.installed import build, install
-from tests.shown import README, ROOT, blocks, commands, headers, section
+from tests.shown import README, ROOT, blocks, headers, wheel_commands
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,10 +76,8 @@ def test_a_wheel_in_an_empty_folder(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     programs = install(build(tmp_path / "wheel"), tmp_path / "env")
     newcomer = Newcomer(tmp_path / "here", tmp_path / "state", f"{programs}:{_SYSTEM}")
-    page = (ROOT / "lab/docs/install.md").read_text(encoding="utf-8")
-    lines = [line for line in commands(section(page, "Without a checkout")) if line.startswith("rocelab ")]
     try:
-        newcomer.types(lines)
+        newcomer.types(wheel_commands())
     finally:
         newcomer.types(["rocelab vm down"])
     made = {path.name.partition("-2")[0] for path in (tmp_path / "here/recordings").iterdir()}

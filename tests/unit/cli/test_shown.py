@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from lab.cli.app import app
 from lab.cli.typer_internals import MisusedCommand
 from lab.errors import LabError
-from tests.shown import PAGES, README, ROOT, blocks, commands, headers
+from tests.shown import PAGES, README, ROOT, blocks, commands, headers, wheel_commands
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,6 +93,13 @@ def test_the_readme_has_commands_and_is_a_door() -> None:
     assert {"./scripts/setup", ". .venv/bin/activate", "rocelab doctor"} <= set(shown)
     assert len(shown) > 15
     assert headers(text)
+
+
+def test_the_page_about_installation_has_what_a_newcomer_types() -> None:
+    """The long test of a wheel types these."""
+    shown = wheel_commands()
+    assert [line for line in shown if line.startswith("rocelab --vm up ")]
+    assert {"rocelab record start first", "rocelab report first"} <= set(shown)
 
 
 def short(text: str) -> list[str]:
