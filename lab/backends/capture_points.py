@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 def points_of(fabric: Fabric, links: Iterable[str]) -> list[Point]:
     """Return one end of each link; UsageError if a name matches no link."""
     return [
-        Point(fabric.namespace(end.node), end.interface, str(end), link.rate, str(link.other(end)))
+        Point(
+            namespace=fabric.namespace(end.node),
+            interface=end.interface,
+            label=str(end),
+            rate=link.rate,
+            peer=str(link.other(end)),
+        )
         for end, link in choose_links(fabric.topology, links)
     ]

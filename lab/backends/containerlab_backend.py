@@ -63,7 +63,12 @@ class ContainerlabBackend(NetnsBackend):
 
     def _router(self, state: FabricState, node: str) -> ContainerRouter:
         place = self.namespace(state, node)
-        return ContainerRouter(node, place, state.node_directory(node), containers.name_of(state.name, node))
+        return ContainerRouter(
+            name=node,
+            namespace=place,
+            directory=state.node_directory(node),
+            container=containers.name_of(state.name, node),
+        )
 
     def complaints(self, state: FabricState) -> Mapping[str, str]:
         """Return a message for each container that was removed, stopped, or restarted without its links."""

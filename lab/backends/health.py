@@ -118,8 +118,18 @@ def _examine(
     missing = set(fabric.plan[name].interfaces) - set(states)
     if missing:
         complaint = complaint or f"interfaces {', '.join(sorted(missing))} are gone"
-    said = (tuple(peers), bfd, wanted, _rdma(fabric, node), tuple(adjacent), tree)
-    return NodeHealth(name, node.role, daemons, *said, complaint)
+    return NodeHealth(
+        name=name,
+        role=node.role,
+        daemons=daemons,
+        sessions=tuple(peers),
+        bfd=bfd,
+        interfaces=wanted,
+        rdma=_rdma(fabric, node),
+        neighbours=tuple(adjacent),
+        tree=tree,
+        complaint=complaint,
+    )
 
 
 def unrouted(fabric: Fabric, host: str) -> str:

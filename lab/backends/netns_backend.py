@@ -96,7 +96,16 @@ class NetnsBackend:
         with ports as programs:
             self._make_nodes(fabric, namespaces, progress)
             progress("plumbing", 0, 1)
-            plumb(Blueprint(fabric.topology, fabric.plan, namespaces, fabric.numbering, fabric.qos, programs))
+            plumb(
+                Blueprint(
+                    topology=fabric.topology,
+                    plan=fabric.plan,
+                    namespaces=namespaces,
+                    numbering=fabric.numbering,
+                    qos=fabric.qos,
+                    programs=programs,
+                )
+            )
             netns_files.write_hosts([namespace.name for namespace in namespaces.values()], hosts_file(fabric.plan))
             progress("plumbing", 1, 1)
         make_group(fabric.state)

@@ -98,7 +98,9 @@ class OverlayPlumber:
         batch = rtnl.NetlinkBatch()
         for bond in self._overlay.bonds.get(node, ()):
             index = self._bonds(node)[bond.name]
-            logical_links.add_bond(batch, LogicalLink(bond.name, index, bond.mtu, bond.mac), partner)
+            logical_links.add_bond(
+                batch, LogicalLink(name=bond.name, index=index, mtu=bond.mtu, mac=bond.mac), partner
+            )
             for member in bond.members:
                 logical_links.enslave(batch, self._numbering.index(node, member), index, member)
             links.set_up(batch, index, bond.name)
@@ -106,13 +108,16 @@ class OverlayPlumber:
 
     def _lay_leaf(self, node: str, vtep: IPv4Address, leaf: LeafOverlay) -> None:
         free = self._indexes(node)
-        bridge = LogicalLink(BRIDGE, next(free), leaf.mtu, leaf.mac)
+        bridge = LogicalLink(name=BRIDGE, index=next(free), mtu=leaf.mtu, mac=leaf.mac)
         vrfs = {vrf.name: LogicalLink(vrf.name, next(free), leaf.mtu) for vrf in leaf.vrfs}
         tunnels = {
-            tunnel: LogicalLink(tunnel.name, next(free), leaf.mtu, leaf.mac, bridge.index) for tunnel in leaf.tunnels
+            tunnel: LogicalLink(name=tunnel.name, index=next(free), mtu=leaf.mtu, mac=leaf.mac, master=bridge.index)
+            for tunnel in leaf.tunnels
         }
         gateways = {
-            gateway: LogicalLink(gateway.name, next(free), gateway.mtu, gateway.mac, vrfs[gateway.vrf].index)
+            gateway: LogicalLink(
+                name=gateway.name, index=next(free), mtu=gateway.mtu, mac=gateway.mac, master=vrfs[gateway.vrf].index
+            )
             for gateway in leaf.gateways
         }
         batch = rtnl.NetlinkBatch()
@@ -144,8 +149,10 @@ class OverlayPlumber:
 
     def _lay_bridge(self, node: str, bridged: Bridged) -> None:
         """Create the bridge of plain VLANs; it is set up last, so its spanning tree starts with all ports."""
-        bridge = LogicalLink(BRIDGE, next(self._indexes(node)), bridged.mtu, bridged.mac)
-        tree = logical_links.SpanningTreeSettings(bridged.priority, HELLO, MAX_AGE, FORWARD_DELAY, AGEING)
+        bridge = LogicalLink(name=BRIDGE, index=next(self._indexes(node)), mtu=bridged.mtu, mac=bridged.mac)
+        tree = logical_links.SpanningTreeSettings(
+            priority=bridged.priority, hello=HELLO, max_age=MAX_AGE, forward_delay=FORWARD_DELAY, ageing=AGEING
+        )
         batch = rtnl.NetlinkBatch()
         logical_links.add_bridge(batch, bridge, tree)
         self._add_ports(batch, node, bridged.ports, bridge.index)
@@ -236,7 +243,9 @@ def change_vni(plan: NodePlan, leaf: LeafOverlay, name: str, vni: int) -> None:
     """
     tunnel = next(each for each in leaf.tunnels if each.name == name)
     there = {named: index for index, named in socket.if_nameindex()}
-    device = LogicalLink(name, there.get(name, max(there.values()) + 1), leaf.mtu, leaf.mac, there[BRIDGE])
+    device = LogicalLink(
+        name=name, index=there.get(name, max(there.values()) + 1), mtu=leaf.mtu, mac=leaf.mac, master=there[BRIDGE]
+    )
     batch = rtnl.NetlinkBatch()
     if name in there:
         links.delete(batch, device.index, name)

@@ -129,7 +129,9 @@ class CommandLine(NamedTuple):
                 if number < len(typed):
                     found.append(NamedFile(str(typed[number]), written, (typed[number].place + shift,)))
                 elif written and str(file) != ".":
-                    found.append(NamedFile(str(Path(file)), written, (), parameter.opts[0]))
+                    found.append(
+                        NamedFile(text=str(Path(file)), written=written, places=(), option=parameter.opts[0])
+                    )
         return found
 
     def _value_of(self, option: str) -> Any:

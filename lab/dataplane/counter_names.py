@@ -63,11 +63,21 @@ class PortCounter:
 
 
 def _priority(name: str, field: str, meaning: str, mlx5: str = "", sonic: str = "", **others: Any) -> PortCounter:
-    return PortCounter(CounterScope.PRIORITY, name, field, meaning, mlx5, sonic, **others)
+    return PortCounter(
+        scope=CounterScope.PRIORITY, name=name, field=field, meaning=meaning, mlx5=mlx5, sonic=sonic, **others
+    )
 
 
 def _queue(name: str, field: str, meaning: str, mlx5: str = "", sonic: str = "", **others: Any) -> PortCounter:
-    return PortCounter(CounterScope.QUEUE, f"queue{{n}}_{name}", field, meaning, mlx5, sonic, **others)
+    return PortCounter(
+        scope=CounterScope.QUEUE,
+        name=f"queue{{n}}_{name}",
+        field=field,
+        meaning=meaning,
+        mlx5=mlx5,
+        sonic=sonic,
+        **others,
+    )
 
 
 def _dropped(reason: Drop, meaning: str, mlx5: str = "", sonic: str = "") -> tuple[PortCounter, PortCounter]:
@@ -77,11 +87,21 @@ def _dropped(reason: Drop, meaning: str, mlx5: str = "", sonic: str = "") -> tup
 
 
 def _group(name: str, field: str, meaning: str, sonic: str = "", *, gauge: bool = False) -> PortCounter:
-    return PortCounter(CounterScope.GROUP, f"pg{{n}}_{name}", field, meaning, "", sonic, gauge=gauge)
+    return PortCounter(
+        scope=CounterScope.GROUP,
+        name=f"pg{{n}}_{name}",
+        field=field,
+        meaning=meaning,
+        mlx5="",
+        sonic=sonic,
+        gauge=gauge,
+    )
 
 
 def _port(name: str, field: str, meaning: str, mlx5: str = "", sonic: str = "", **others: Any) -> PortCounter:
-    return PortCounter(CounterScope.PORT, name, field, meaning, mlx5, sonic, **others)
+    return PortCounter(
+        scope=CounterScope.PORT, name=name, field=field, meaning=meaning, mlx5=mlx5, sonic=sonic, **others
+    )
 
 
 _PG: Final = "SAI_INGRESS_PRIORITY_GROUP_STAT_"

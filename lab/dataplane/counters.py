@@ -90,7 +90,9 @@ def read(maps: PortMaps, node: NodePorts) -> CounterReading:
     revived = int(shared["revived"])
     ns = time.monotonic_ns()
     _add_current_pause(ports["priority"], ns)
-    return CounterReading(node, ns, ports, pool_used, pool_watermark, revived)
+    return CounterReading(
+        node=node, ns=ns, ports=ports, pool_used=pool_used, pool_watermark=pool_watermark, clock_revived=revived
+    )
 
 
 def _add_current_pause(priorities: NDArray[Any], ns: int) -> None:
@@ -142,7 +144,12 @@ def unbalanced(earlier: CounterReading, later: CounterReading) -> list[Imbalance
     packets, size = missing(later.ports, "packets"), missing(later.ports, "bytes")
     wrong = np.argwhere(quiet & ((packets != 0) | (size != 0)))
     return [
-        Imbalance(later.node.devices[port], int(queue), int(packets[port, queue]), int(size[port, queue]))
+        Imbalance(
+            interface=later.node.devices[port],
+            queue=int(queue),
+            missing_packets=int(packets[port, queue]),
+            missing_bytes=int(size[port, queue]),
+        )
         for port, queue in wrong
     ]
 

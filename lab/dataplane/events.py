@@ -113,11 +113,23 @@ def decode(records: NDArray[Any], names: Mapping[int, tuple[str, str]], start: i
     ordered = records[np.argsort(records["ns"], kind="stable")]
     if start is None:
         start = int(ordered["ns"][0]) if len(ordered) else 0
-    return [
-        PortEvent(ns / _NS, (ns - start) / _NS, *names[port], EventKind(kind), index, *_meant(kind, value, names))
-        for ns, value, port, kind, index in ordered[["ns", "value", "port", "kind", "index"]].tolist()
-        if port in names
-    ]
+    found = []
+    for ns, value, port, kind, index in ordered[["ns", "value", "port", "kind", "index"]].tolist():
+        if port in names:
+            (node, interface), (meaning, towards) = names[port], _meant(kind, value, names)
+            found.append(
+                PortEvent(
+                    boot_seconds=ns / _NS,
+                    seconds=(ns - start) / _NS,
+                    node=node,
+                    interface=interface,
+                    kind=EventKind(kind),
+                    number=index,
+                    value=meaning,
+                    towards=towards,
+                )
+            )
+    return found
 
 
 class Tail:

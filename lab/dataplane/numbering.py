@@ -128,7 +128,14 @@ def number_ports(topology: Topology, found: Mapping[str, Mapping[str, int]] | No
     for number, node in enumerate(topology.nodes):
         interfaces = tuple(link.end_at(node.name).interface for link in topology.links_of(node.name))
         indexes = tuple(found[node.name][each] for each in interfaces) if found else ()
-        nodes[node.name] = NodePorts(node.name, number, free, interfaces, not node.role.is_switch, indexes)
+        nodes[node.name] = NodePorts(
+            node=node.name,
+            number=number,
+            first=free,
+            interfaces=interfaces,
+            host=not node.role.is_switch,
+            found=indexes,
+        )
         if topology.qos is not None and nodes[node.name].count > NODE_PORTS:
             most = (NODE_PORTS - 1) // (1 if node.role.is_switch else 2)
             raise UsageError(

@@ -136,7 +136,7 @@ def _of_priority(seen: Observation, priority: int) -> list[Root]:
     roots.sort(key=lambda root: -root.depth)
     forgers = [node for node, pauses in pausing.items() if any(pause.forged for pause in pauses)]
     rootless = (  # pauses without a full queue; lazy, because each one extends ``reached`` for the next
-        Root(priority, None, 0, _behind(seen, node, priority, pausing, reached))
+        Root(priority=priority, end=None, depth=0, pauses=_behind(seen, node, priority, pausing, reached))
         for node in [*forgers, *pausing]
         if node not in reached
     )
@@ -152,7 +152,9 @@ def _pauses(seen: Observation, priority: int) -> Iterator[PortPause]:
         xoffs, share = seen.xoffs(end, priority), seen.share(peer, priority)
         sends = xoffs > 0 or seen.holds(end, priority)
         if sends or share > 0:
-            yield PortPause(end, peer, xoffs, share, seen.since(end, priority), forged=not sends)
+            yield PortPause(
+                end=end, peer=peer, xoffs=xoffs, share=share, since=seen.since(end, priority), forged=not sends
+            )
 
 
 def _behind(
@@ -166,5 +168,15 @@ def _behind(
         fullest = seen.fullest(there, priority)
         leads_on = there not in reached and fullest is not None and fullest[0] == pause.peer
         behind = _behind(seen, there, priority, pausing, reached) if leads_on else ()
-        found.append(PortPause(pause.end, pause.peer, pause.xoffs, pause.share, pause.since, pause.forged, behind))
+        found.append(
+            PortPause(
+                end=pause.end,
+                peer=pause.peer,
+                xoffs=pause.xoffs,
+                share=pause.share,
+                since=pause.since,
+                forged=pause.forged,
+                behind=behind,
+            )
+        )
     return tuple(found)

@@ -39,7 +39,14 @@ def diagnose(facts: WindowFacts) -> Diagnosis:
     """Return the diagnosis of a window. With fewer facts the answer is the same, or less certain."""
     if facts.seconds < _SHORT:
         missing = (f"time: the window has {facts.seconds:.2f} s", *facts.missing)
-        return Diagnosis(DiagnosisOutcome.UNKNOWN, (), (), missing, facts.start, facts.end)
+        return Diagnosis(
+            outcome=DiagnosisOutcome.UNKNOWN,
+            causes=(),
+            unexplained=(),
+            missing=missing,
+            start=facts.start,
+            end=facts.end,
+        )
     looked = _Looked(facts)
     kept = _unexplained(facts, _shared(list(_candidates(looked))))
     found = _with_alternatives(_ranked([_found(facts, each) for each in _by_cause(kept)]))
@@ -51,7 +58,14 @@ def diagnose(facts: WindowFacts) -> Diagnosis:
         outcome = DiagnosisOutcome.UNKNOWN
     else:
         outcome = DiagnosisOutcome.CAPACITY if found else DiagnosisOutcome.HEALTHY
-    return Diagnosis(outcome, found, wrong[:_LINES], facts.missing, facts.start, facts.end)
+    return Diagnosis(
+        outcome=outcome,
+        causes=found,
+        unexplained=wrong[:_LINES],
+        missing=facts.missing,
+        start=facts.start,
+        end=facts.end,
+    )
 
 
 def together(diagnoses: Sequence[Diagnosis]) -> Diagnosis:
@@ -86,7 +100,9 @@ def together(diagnoses: Sequence[Diagnosis]) -> Diagnosis:
     )
     start, end = min(each.start for each in diagnoses), max(each.end for each in diagnoses)
     causes = _with_alternatives(_ranked(list(best.values())))
-    return Diagnosis(outcome, causes, wrong[:_LINES], missing, start, end)
+    return Diagnosis(
+        outcome=outcome, causes=causes, unexplained=wrong[:_LINES], missing=missing, start=start, end=end
+    )
 
 
 class _Looked:
@@ -117,7 +133,12 @@ def _candidates(looked: _Looked) -> Iterator[_Candidate]:
             seen = [looked.at(each, sign.place) for each in cause.supports]
             supports = tuple(each for each in seen if each is not None)
             share = len(supports) / len(seen) if seen else 0.0
-            yield _Candidate(cause, sign, supports, sign.weight + max(0.0, _SURE - sign.weight) * share)
+            yield _Candidate(
+                cause=cause,
+                sign=sign,
+                supports=supports,
+                confidence=sign.weight + max(0.0, _SURE - sign.weight) * share,
+            )
 
 
 def _shared(candidates: list[_Candidate]) -> list[_Candidate]:

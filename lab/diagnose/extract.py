@@ -304,14 +304,16 @@ def _links_before(recording: Recording, state: Mapping[str, Any]) -> Iterator[Li
     for node, known in state.items():
         for link in known.get("links", ()):
             if (port := f"{node}:{link['ifname']}") in cabled:
-                yield LinkEvent(-1.0, port, "LOWER_UP" in link["flags"], int(link["mtu"]))
+                yield LinkEvent(seconds=-1.0, port=port, up="LOWER_UP" in link["flags"], mtu=int(link["mtu"]))
 
 
 def _link_changes(recording: Recording, until: int) -> Iterator[LinkEvent]:
     for event in recording.events(source="kernel", kind="link"):
         if event.ns <= until and event.interface != "lo":
             port = f"{event.node}:{event.interface}"
-            yield LinkEvent(event.seconds, port, bool(event.data.get("up")), int(event.data.get("mtu", 0)))
+            yield LinkEvent(
+                seconds=event.seconds, port=port, up=bool(event.data.get("up")), mtu=int(event.data.get("mtu", 0))
+            )
 
 
 def _readdressed(recording: Recording, until: int) -> dict[str, float]:
@@ -346,7 +348,7 @@ def _session_changes(recording: Recording, window: RecordingPhase) -> Iterator[S
         if event.kind not in TITLES:
             continue
         port = f"{event.node}:{event.interface}"
-        change = SessionChange(event.seconds, port, str(event.data["state"]), event.kind)
+        change = SessionChange(seconds=event.seconds, port=port, state=str(event.data["state"]), kind=event.kind)
         if event.ns > window.end:
             break
         if event.ns >= window.start and event.data.get("before"):
@@ -377,7 +379,13 @@ def _ran(recording: Recording, window: RecordingPhase) -> Iterator[Ran]:
     for command in recording.commands:
         if window.start <= command.ns and command.end_ns <= window.end:
             seconds = (command.ns - recording.clock.start) / _NS
-            yield Ran(seconds, command.node, command.argv, command.exit_code, command.stdout)
+            yield Ran(
+                seconds=seconds,
+                node=command.node,
+                argv=command.argv,
+                exit_code=command.exit_code,
+                printed=command.stdout,
+            )
 
 
 def _swept(recording: Recording, window: RecordingPhase) -> Iterator[Swept]:
@@ -386,15 +394,23 @@ def _swept(recording: Recording, window: RecordingPhase) -> Iterator[Swept]:
             (sent, came), (large_sent, large_came) = event.data["small"], event.data["large"]
             first, *others = map(str, event.data["path"])
             port, size = int(event.data["port"]), int(event.data["size"])
-            counts = (int(sent), int(came), int(large_sent), int(large_came))
-            yield Swept(event.seconds, (first, *others), port, size, *counts)
+            yield Swept(
+                seconds=event.seconds,
+                path=(first, *others),
+                port=port,
+                size=size,
+                sent=int(sent),
+                came=int(came),
+                large_sent=int(large_sent),
+                large_came=int(large_came),
+            )
 
 
 def _asked(recording: Recording, window: RecordingPhase) -> Iterator[ArpProbe]:
     for event in recording.events(source="caller", kind="note", during=window):
         if event.data.get("text") == "asked":
             port, macs = f"{event.node}:{event.data['port']}", frozenset(map(str, event.data["answers"]))
-            yield ArpProbe(event.seconds, port, str(event.data["address"]), macs)
+            yield ArpProbe(seconds=event.seconds, port=port, address=str(event.data["address"]), macs=macs)
 
 
 def _gave_up(recording: Recording, window: RecordingPhase) -> Iterator[GaveUp]:
@@ -414,7 +430,12 @@ def _transfers(recording: Recording, window: RecordingPhase, facts: WindowFacts)
             for pair in event.data.get("pairs", ()):
                 src, dst = (_nic(recording, facts, name) for name in _ends(str(pair)))
                 index = event.data.get("gid_index")
-                made = StartedTransfer(src, dst, int(event.data.get("qps", 1)), None if index is None else int(index))
+                made = StartedTransfer(
+                    src=src,
+                    dst=dst,
+                    qps=int(event.data.get("qps", 1)),
+                    gid_index=None if index is None else int(index),
+                )
                 latest[src, dst] = made
     for transfer in latest.values():
         lanes = [lane for port in facts.links_of(transfer.src) for lane in facts.by_port.get(port.name, ())]

@@ -117,7 +117,14 @@ def _route(said: Mapping[str, Any]) -> StackRoute:
         prefix = f"{prefix}/{128 if ':' in prefix else 32}"
     interfaces = tuple(sorted(str(hop["dev"]) for hop in hops if "dev" in hop))
     kind, gateway = str(said.get("type", "unicast")), addresses[0] if len(addresses) == 1 else ""
-    return StackRoute(prefix, kind, interfaces, gateway, int(said.get("metric", 0)), str(said.get("protocol", "")))
+    return StackRoute(
+        prefix=prefix,
+        kind=kind,
+        interfaces=interfaces,
+        gateway=gateway,
+        metric=int(said.get("metric", 0)),
+        protocol=str(said.get("protocol", "")),
+    )
 
 
 def _changed(routes: list[StackRoute], event: RecordedEvent) -> list[StackRoute]:
@@ -133,7 +140,17 @@ def _changed(routes: list[StackRoute], event: RecordedEvent) -> list[StackRoute]
     interfaces = tuple(map(str, event.data.get("interfaces", ())))
     gateway, kind = str(event.data.get("gateway", "")), str(event.data.get("type", "unicast"))
     protocol = str(event.data.get("protocol", ""))
-    return [*others, StackRoute(prefix, kind, interfaces, gateway, int(metric or 0), protocol)]
+    return [
+        *others,
+        StackRoute(
+            prefix=prefix,
+            kind=kind,
+            interfaces=interfaces,
+            gateway=gateway,
+            metric=int(metric or 0),
+            protocol=protocol,
+        ),
+    ]
 
 
 def _macs(state: Mapping[str, Any], events: list[RecordedEvent]) -> dict[str, str]:

@@ -113,22 +113,31 @@ def _forwarding(node: Mapping[str, Any]) -> Forwarding:
         ),
         vnis={
             each["name"]: frozenset(vnis[vlan] for vlan in map(int, each["vlans"]) if vlan in vnis)
-            for each in interfaces if "vlans" in each
+            for each in interfaces
+            if "vlans" in each
         },
         made_of={each["name"]: mac for each in plain for mac in _made_of(each["addresses"])},
         tunnels=tuple(
-            TunnelState(each["name"], int(each["vni"]), int(each.get("vlan", 0)), str(each["local"]),
-                   each["tos"] == _INHERIT, frozenset(flooded.get(each["name"], ())))
-            for each in interfaces if each["kind"] == "vxlan"
+            TunnelState(
+                device=each["name"],
+                vni=int(each["vni"]),
+                vlan=int(each.get("vlan", 0)),
+                local=str(each["local"]),
+                inherits=each["tos"] == _INHERIT,
+                floods_to=frozenset(flooded.get(each["name"], ())),
+            )
+            for each in interfaces
+            if each["kind"] == "vxlan"
         ),
         gateways=tuple(
-            GatewayState(each["name"], int(each["vlan"]), str(each["mac"]), told)
-            for each in interfaces if each["kind"] == "vlan" and (told := _global(each["addresses"]))
+            GatewayState(device=each["name"], vlan=int(each["vlan"]), mac=str(each["mac"]), addresses=told)
+            for each in interfaces
+            if each["kind"] == "vlan" and (told := _global(each["addresses"]))
         ),
         evpn=_evpn(str(node["bgp"])) if "bgp" in node else None,
         bonds={each["name"]: str(each["bond"]) for each in interfaces if "bond" in each},
         segments=_segments(str(node.get("mgmt", ""))),
-    )  # fmt: skip
+    )
 
 
 def _global(addresses: list[str]) -> tuple[str, ...]:
@@ -163,7 +172,13 @@ def _evpn(configuration: str) -> Evpn:
     activated = re.findall(r"^  neighbor (\S+) activate$", family, re.MULTILINE)
     tells = re.search(r"^  advertise-all-vni$", family, re.MULTILINE) is not None
     announced = re.findall(r"^  network (\S+)", configuration, re.MULTILINE)
-    return Evpn(tells, tuple(activated), said["import"], said["export"], tuple(announced))
+    return Evpn(
+        tells_vnis=tells,
+        activated=tuple(activated),
+        imports=said["import"],
+        exports=said["export"],
+        announced=tuple(announced),
+    )
 
 
 def _segments(configuration: str) -> dict[str, str]:

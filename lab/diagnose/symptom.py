@@ -57,7 +57,7 @@ class Sign:
 
 def counted(facts: WindowFacts, lane: Lane, says: str, measure: Measure, value: float) -> Evidence:
     """Return evidence about a lane in the window, with a measure's counter as its source."""
-    return Evidence(says, lane.port, measure.series(lane.priority), value, facts.end)
+    return Evidence(says=says, of=lane.port, source=measure.series(lane.priority), value=value, at=facts.end)
 
 
 def not_sending(facts: WindowFacts, lane: Lane) -> Evidence:

@@ -38,4 +38,10 @@ def trouble(facts: WindowFacts) -> Iterator[Evidence]:
     for lane in facts.lanes.values():
         if lane.paused > FOREVER and lane.deepest and not lane.tx_packets and not facts.is_host(lane.port):
             counter = measures.PAUSED.series(lane.priority)
-            yield Evidence("stands still with packets waiting", lane.port, counter, lane.paused, facts.end)
+            yield Evidence(
+                says="stands still with packets waiting",
+                of=lane.port,
+                source=counter,
+                value=lane.paused,
+                at=facts.end,
+            )

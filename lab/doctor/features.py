@@ -76,7 +76,9 @@ def _judge(
 ) -> FeatureVerdict:
     lacks = tuple(name for name in feature.needs if not findings[name].present)
     if not lacks:
-        return FeatureVerdict(feature.name, FeaturePlace.HERE, (), "")
+        return FeatureVerdict(feature=feature.name, place=FeaturePlace.HERE, lacks=(), remedy="")
     if vm_works and feature.in_vm:
-        return FeatureVerdict(feature.name, FeaturePlace.VM, lacks, remedies.the_vm(host))
-    return FeatureVerdict(feature.name, FeaturePlace.NOWHERE, lacks, _MENDED_BY[lacks[0]](host))
+        return FeatureVerdict(feature=feature.name, place=FeaturePlace.VM, lacks=lacks, remedy=remedies.the_vm(host))
+    return FeatureVerdict(
+        feature=feature.name, place=FeaturePlace.NOWHERE, lacks=lacks, remedy=_MENDED_BY[lacks[0]](host)
+    )

@@ -56,7 +56,9 @@ def as_topology(lab: ReadLab, rate: str | None = None) -> tuple[Topology, list[s
             raise UsageError(f"node {name!r} of lab {lab.name} cannot be adopted", _rule())
     nodes = tuple(Node(name, role) for name, role in roles_of(lab).items())
     links = tuple(_links(lab, notes, unsaid))
-    return Topology(plain_name(lab.name, MAX_FABRIC_NAME), nodes, links, Routing(bfd=_bfd(lab))), notes
+    return Topology(
+        name=plain_name(lab.name, MAX_FABRIC_NAME), nodes=nodes, links=links, routing=Routing(bfd=_bfd(lab))
+    ), notes
 
 
 def _rate(text: str) -> int:
@@ -112,7 +114,7 @@ def _link(link: ReadLink, unsaid: int) -> Link:
         takes = _in_range(parse_time(delay), DELAY_RANGE, format_time) if delay else 0.0
     except ValueError as error:
         raise UsageError(f"link {link} has a label that means nothing", str(error)) from error
-    return Link(here, there, carries, link.mtu or MTU, takes)
+    return Link(a=here, b=there, rate=carries, mtu=link.mtu or MTU, delay=takes)
 
 
 def _bfd(lab: ReadLab) -> Bfd:

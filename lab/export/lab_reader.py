@@ -100,7 +100,7 @@ class ReadLab:
 
     def problem(self, path: Path, message: str, remedy: str) -> Problem:
         """Return a problem at ``path`` of the lab's file, with the line of the nearest value in the file."""
-        return Problem(format_path(path), message, remedy, self.document.line(path))
+        return Problem(path=format_path(path), message=message, remedy=remedy, line=self.document.line(path))
 
     def label_path(self, node: str, label: str) -> Path:
         """Return the place that sets ``label`` of ``node``: the node itself, its group, its kind, or the defaults."""
@@ -126,7 +126,7 @@ def read_lab(file: pathlib.Path) -> ReadLab:
     if not isinstance(nodes, dict) or not nodes:
         raise InvalidInput(str(file), [Problem("topology.nodes", "is missing", "name a containerlab topology file")])
     defaults = _mapping(topology.get("defaults"))
-    lab = ReadLab(str(data.get("name", file.stem)), file, _labels(defaults), document)
+    lab = ReadLab(name=str(data.get("name", file.stem)), file=file, labels=_labels(defaults), document=document)
     for name, own in nodes.items():
         _add_node(lab, ReadNode(name, _settings(topology, defaults, _mapping(own))))
     links = topology.get("links")
@@ -183,7 +183,7 @@ def _add_link(lab: ReadLab, number: int, link: Mapping[str, Any], nodes: Mapping
     else:
         mtu = link.get("mtu", 0)
         stated = mtu if isinstance(mtu, int) and not isinstance(mtu, bool) else 0
-        lab.links.append(ReadLink((ends[0], ends[1]), stated, _labels(link), number))
+        lab.links.append(ReadLink(ends=(ends[0], ends[1]), mtu=stated, labels=_labels(link), number=number))
         return
     lab.left_out.append(LeftOut(f"link {named}", reason, ("topology", "links", number)))
 

@@ -65,7 +65,7 @@ def timing_of(fault: DeclaredFault) -> Timing:
     """Return the timing of a declared fault. Raises UsageError for an invalid combination."""
     from lab.faults.timing import Timing  # noqa: PLC0415
 
-    return Timing(fault.after, fault.lasting, fault.every, fault.times, fault.seed)
+    return Timing(after=fault.after, lasting=fault.lasting, every=fault.every, times=fault.times, seed=fault.seed)
 
 
 def inject(fabric: Fabric, waiting: Waiting | None = None) -> None:

@@ -38,7 +38,9 @@ def inject(
         ledger = Ledger.of(fabric.state)
         fault = understand(fabric, wish)
         _refuse_taken(fabric, ledger.entries(), fault)
-        entry = Entry(0, wish.kind, wish.place, wish.parameters, fault.look(), holder)
+        entry = Entry(
+            number=0, kind=wish.kind, place=wish.place, parameters=wish.parameters, before=fault.look(), holder=holder
+        )
         with signals.held():
             return _inject(fabric, ledger, entry)
 
@@ -77,7 +79,16 @@ def attend(  # noqa: PLR0913 - what, when, and who is told
     holder = Holder.current()
     with fabric.state.locked(waiting):
         there = Ledger.of(_still(fabric).state)
-        own = there.begin(Entry(0, wish.kind, wish.place, wish.parameters, holder=holder, timing=str(timing)))
+        own = there.begin(
+            Entry(
+                number=0,
+                kind=wish.kind,
+                place=wish.place,
+                parameters=wish.parameters,
+                holder=holder,
+                timing=str(timing),
+            )
+        )
     came: list[Entry] = []
 
     def begin() -> None:

@@ -129,7 +129,7 @@ def _plan_interfaces(
             leaf_end, host_end = _host_link(topology, host_links[link])
             at_host = node.role is Role.HOST
             address, gateway = (host_end, leaf_end.ip) if at_host else (leaf_end, None)
-        interfaces[name] = InterfacePlan(name, mac, address, gateway)
+        interfaces[name] = InterfacePlan(name=name, mac=mac, address=address, gateway=gateway)
     return interfaces
 
 
@@ -153,7 +153,11 @@ def _in_networks(
 
 
 def _known(name: str, mac: str, by: InterfaceAddress | None) -> InterfacePlan:
-    return InterfacePlan(name, mac) if by is None else InterfacePlan(name, mac, by.address, by.gateway)
+    return (
+        InterfacePlan(name, mac)
+        if by is None
+        else InterfacePlan(name=name, mac=mac, address=by.address, gateway=by.gateway)
+    )
 
 
 def _host_link(topology: Topology, number: int) -> tuple[Interface, Interface]:

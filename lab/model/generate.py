@@ -82,7 +82,10 @@ def _mesh(pod: _Pod, parallel: int, template: Cable) -> Iterator[Cable]:
 
 def _template(rate: int | None, defaults: DefaultsSpec, mtu: int | None = None) -> Cable:
     return Cable(
-        ("", ""), defaults.rate if rate is None else rate, defaults.mtu if mtu is None else mtu, defaults.delay
+        ends=("", ""),
+        rate=defaults.rate if rate is None else rate,
+        mtu=defaults.mtu if mtu is None else mtu,
+        delay=defaults.delay,
     )
 
 
@@ -103,7 +106,7 @@ def _hosts_of(
     for pod in pods:
         for leaf in pod.leaves:
             for _ in range(spec.hosts_per_leaf):
-                host = Node(next(names), Role.HOST, pod.number, spec.rdma)
+                host = Node(name=next(names), role=Role.HOST, pod=pod.number, rdma=spec.rdma)
                 hosts.append(host)
                 cables.append(replace(template, ends=(host.name, f"leaf{leaf}")))
     return hosts, cables
@@ -144,7 +147,7 @@ def _rail_optimised(spec: RailOptimisedSpec, defaults: DefaultsSpec) -> tuple[li
     access = _template(spec.host_rate, defaults)
     for number in range(spec.units * spec.hosts_per_unit):
         unit = number // spec.hosts_per_unit + 1
-        host = Node(f"h{number + 1}", Role.HOST, unit, spec.rdma)
+        host = Node(name=f"h{number + 1}", role=Role.HOST, pod=unit, rdma=spec.rdma)
         nodes.append(host)
         leaves = range((unit - 1) * spec.rails + 1, unit * spec.rails + 1)
         cables += [replace(access, ends=(host.name, f"leaf{leaf}")) for leaf in leaves]
@@ -165,7 +168,8 @@ def number_interfaces(cables: Sequence[Cable], roles: Mapping[str, Role]) -> tup
         return Endpoint(node, interface or next(free[node]))
 
     return tuple(
-        Link(resolve(cable.ends[0]), resolve(cable.ends[1]), cable.rate, cable.mtu, cable.delay) for cable in cables
+        Link(a=resolve(cable.ends[0]), b=resolve(cable.ends[1]), rate=cable.rate, mtu=cable.mtu, delay=cable.delay)
+        for cable in cables
     )
 
 

@@ -36,4 +36,10 @@ def host_routes(plan: NodePlan) -> Iterator[HostRoute]:
     bonds = {nic.bond for nic in plan.interfaces.values()}
     for number, nic in enumerate(plan.interfaces.values(), start=_FIRST_TABLE):
         if nic.name not in bonds and nic.gateway is not None and nic.address is not None:
-            yield HostRoute(nic.name, nic.gateway, nic.address.ip, number, number if several else 0)
+            yield HostRoute(
+                interface=nic.name,
+                gateway=nic.gateway,
+                source=nic.address.ip,
+                metric=number,
+                table=number if several else 0,
+            )

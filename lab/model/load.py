@@ -150,7 +150,7 @@ def _raise_any(source: str, document: Document, findings: Iterable[SpecFinding])
     refused = {problem.path for problem in problems}
     for path, message, remedy in islice(findings, MAX_PROBLEMS):
         if format_path(path) not in refused:
-            problems.add(Problem(format_path(path), message, remedy, document.line(path)))
+            problems.add(Problem(path=format_path(path), message=message, remedy=remedy, line=document.line(path)))
     if problems:
         raise InvalidInput(source, sorted(problems, key=lambda problem: (problem.line, problem))[:MAX_PROBLEMS])
 

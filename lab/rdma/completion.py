@@ -48,7 +48,12 @@ def complete(pairs: Sequence[Pair], test: BandwidthTest) -> tuple[Completion, ..
         perftest_session.run(exchanges, Patience(), perftest.silent)
         results = [perftest.bandwidth_of(exchange, test, 0.0) for exchange in exchanges]
         return tuple(
-            Completion(each.pair, _began(each, result.duration_s), result.duration_s, result.messages)
+            Completion(
+                pair=each.pair,
+                began=_began(each, result.duration_s),
+                seconds=result.duration_s,
+                messages=result.messages,
+            )
             for each, result in zip(exchanges, results, strict=True)
         )
 
@@ -71,7 +76,13 @@ def complete_each(pairs: Sequence[Pair], size: int, messages: int) -> tuple[Comp
         after = tsc.read()
         timed = [perftest.samples_of(exchange, test, before, after)[0] for exchange in exchanges]
         return tuple(
-            Completion(each.pair, _began(each, lasted), lasted, len(samples), tuple(samples))
+            Completion(
+                pair=each.pair,
+                began=_began(each, lasted),
+                seconds=lasted,
+                messages=len(samples),
+                times=tuple(samples),
+            )
             for each, samples in zip(exchanges, timed, strict=True)
             for lasted in (math.fsum(samples),)
         )

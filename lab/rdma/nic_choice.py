@@ -40,11 +40,11 @@ def nics_of(fabric: Hosts, host: str) -> tuple[Nic, ...]:
     addressed = [interface for interface in plan.interfaces.values() if interface.address is not None]
     return tuple(
         Nic(
-            host,
-            interface.name,
-            namespace,
-            device_name(fabric.name, host, interface.name),
-            interface.address.ip,
+            host=host,
+            interface=interface.name,
+            namespace=namespace,
+            device=device_name(fabric.name, host, interface.name),
+            address=interface.address.ip,
             only=len(addressed) == 1,
         )
         for interface in addressed

@@ -69,7 +69,11 @@ def measure_bandwidth(
         exchanges = prepare(pairs, test, "bw", options, folder)
         devices = {receiver(pair, test.verb).device: "" for pair in pairs}
         counting = Meter(devices) if meter is None else meter
-        window = None if test.duration is None else MeasureWindow(exchanges, MARGIN, test.duration, counting)
+        window = (
+            None
+            if test.duration is None
+            else MeasureWindow(exchanges=exchanges, margin=MARGIN, seconds=test.duration, meter=counting)
+        )
         counting.begin()
         perftest_session.run(exchanges, patience or Patience(), progress, seconds, window)
         if window is None or not window.ended:
@@ -189,7 +193,11 @@ def _exchange(pair: Pair, port: int, common: Sequence[str], pace: Sequence[str],
 
 def _side(name: str, nic: Nic, argv: Sequence[str], files: Path) -> PerftestSide:
     return PerftestSide(
-        name, nic.namespace, argv, files.with_suffix(f"{files.suffix}-out"), files.with_suffix(f"{files.suffix}-err")
+        name=name,
+        namespace=nic.namespace,
+        argv=argv,
+        out=files.with_suffix(f"{files.suffix}-out"),
+        err=files.with_suffix(f"{files.suffix}-err"),
     )
 
 
@@ -269,7 +277,9 @@ def _reported(json: str, printed: str, test: BandwidthTest) -> perftest_report.B
     except perftest_report.NoMessage:
         if test.duration is None:
             raise
-        return perftest_report.BandwidthReport(test.size, 0, perftest_report.parse_mtu(printed), math.inf)
+        return perftest_report.BandwidthReport(
+            size=test.size, messages=0, mtu=perftest_report.parse_mtu(printed), seconds=math.inf
+        )
 
 
 def _refuse_silence(exchanges: Sequence[Exchange], results: Sequence[BandwidthResult], seconds: float | None) -> None:

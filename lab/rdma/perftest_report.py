@@ -106,7 +106,9 @@ def _checked(fields: Mapping[str, str], expected: int) -> BandwidthReport:
     best = by_bandwidth if bandwidth_step < rate_step else by_rate
     if messages == 0:
         raise NoMessage("no message")
-    return BandwidthReport(size, messages, mtu, messages * size / best if best else math.inf)
+    return BandwidthReport(
+        size=size, messages=messages, mtu=mtu, seconds=messages * size / best if best else math.inf
+    )
 
 
 def _number(text: str) -> float:

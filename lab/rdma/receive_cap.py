@@ -48,10 +48,10 @@ def arrivals(
     """Return the packet count of each receiver, with the messages of ``results``."""
     return tuple(
         Arrived(
-            str(nic),
-            meter.grown(nic.device, _RECEIVED),
-            sum(result.messages for result in mine),
-            sum(result.packets for result in mine),
+            host=str(nic),
+            received=meter.grown(nic.device, _RECEIVED),
+            messages=sum(result.messages for result in mine),
+            of_messages=sum(result.packets for result in mine),
         )
         for nic, mine in _by_receiver(results, pairs, verb)
     )

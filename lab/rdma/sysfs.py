@@ -68,7 +68,7 @@ def gids(device: str) -> tuple[Gid, ...]:
         if address := int(IPv6Address(text)):
             below = _read(port / "gid_attrs" / "ndevs" / str(index))
             kind = _read(port / "gid_attrs" / "types" / str(index))
-            found.append(Gid(index, _address(IPv6Address(address)), below, kind))
+            found.append(Gid(index=index, address=_address(IPv6Address(address)), netdev=below, kind=kind))
             end = index + _HOLES
         index += 1
     return tuple(found)

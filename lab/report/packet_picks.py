@@ -119,11 +119,11 @@ def _packet(what: str, file: Path, seen: PacketBatch, interface: Interface, bega
     data = seen.data[start : start + int(seen.captured[0])].tobytes()
     rate = interface.speed or None
     return Packet(
-        what,
-        (int(seen.time[0]) - began) / _NS,
-        interface.name,
-        f"captures/{file.name}",
-        int(seen.number[0]),
-        describe(decode(data, length), rate),
-        explain(data, length, rate).headers,
+        what=what,
+        at=(int(seen.time[0]) - began) / _NS,
+        link=interface.name,
+        file=f"captures/{file.name}",
+        number=int(seen.number[0]),
+        line=describe(decode(data, length), rate),
+        headers=explain(data, length, rate).headers,
     )

@@ -219,7 +219,12 @@ def _faults(recording: Recording, told: ScenarioText) -> tuple[ReportedFault, ..
             parameters = {str(key): str(value) for key, value in given.items()} if isinstance(given, dict) else {}
             found.append(
                 ReportedFault(
-                    kind, place, parameters, (told.kinds or {}).get(kind, ""), at, story=line["ns"] >= began
+                    kind=kind,
+                    place=place,
+                    parameters=parameters,
+                    says=(told.kinds or {}).get(kind, ""),
+                    start=at,
+                    story=line["ns"] >= began,
                 )
             )
     return tuple(found)

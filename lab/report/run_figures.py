@@ -58,12 +58,12 @@ def _rows(recording: Recording, phases: Sequence[RecordingPhase]) -> Iterator[li
     for name, priority, measure, series in reported(recording):
         yield [
             ReportFigure(
-                measure.name,
-                name,
-                priority,
-                measure.series(priority),
-                phase.name,
-                series.between(phase.start, phase.end).value(measure),
+                kind=measure.name,
+                of=name,
+                priority=priority,
+                series=measure.series(priority),
+                phase=phase.name,
+                value=series.between(phase.start, phase.end).value(measure),
             )
             for phase in phases
         ]

@@ -76,7 +76,12 @@ def story_of(text: str) -> Story:
     for line in parts.get("Story", []):
         (figure if line.startswith(" " * 8) and not _continues(told, line) else told).append(line)
     numbers = _dedented(parts.get("Numbers", []))
-    return Story(title, tuple(_sentences(told)), "\n".join(_dedented(figure)), "\n".join(numbers))
+    return Story(
+        title=title,
+        sentences=tuple(_sentences(told)),
+        figure="\n".join(_dedented(figure)),
+        numbers="\n".join(numbers),
+    )
 
 
 def _parts(text: str) -> dict[str, list[str]]:

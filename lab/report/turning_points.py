@@ -65,7 +65,7 @@ def _changes(facts: ReportFacts) -> list[_Change]:
                 found.append((fault.end, f"{fault.kind} is healed", "heal"))
     found += [(setting.at, setting.what, "set") for setting in facts.settings]
     within = sorted(each for each in found if first <= each[0] < last)
-    changes = [_Change(at, what, kind, _phase_at(facts.phases, at)) for at, what, kind in within]
+    changes = [_Change(at=at, what=what, kind=kind, phase=_phase_at(facts.phases, at)) for at, what, kind in within]
     return list(_without_repetitions(changes))
 
 
@@ -113,7 +113,7 @@ def _grouped(changes: list[_Change]) -> Iterator[TurningPoint]:
 def _point(group: list[_Change], phase: int) -> TurningPoint:
     change = next((each for each in group if each.kind != "heal"), group[0])
     mends = change.kind == "heal"
-    return TurningPoint(change.at, change.what, 2 * (not mends) + (phase != _BETWEEN), mends)
+    return TurningPoint(at=change.at, what=change.what, rank=2 * (not mends) + (phase != _BETWEEN), mends=mends)
 
 
 def _unexplained(phases: Sequence[Span], found: Sequence[TurningPoint]) -> list[TurningPoint]:

@@ -156,7 +156,9 @@ def _loaded(file: Path, moved: relocation.Relocation | None = None, at: str = ""
     except Exception as error:
         del sys.modules[known]
         line = getattr(error, "lineno", None) or _line_of(error, file)
-        raise InvalidInput(str(file), [Problem("", f"{type(error).__name__}: {error}", "mend it", line)]) from error
+        raise InvalidInput(
+            str(file), [Problem(path="", message=f"{type(error).__name__}: {error}", remedy="mend it", line=line)]
+        ) from error
     return module
 
 

@@ -72,7 +72,7 @@ def play(  # noqa: PLR0913 - how it is to be played
         orphans.marked(playing.state),
         Recorder.begin(into, playing, captures=scenario.captures, snaplen=_HEADERS, parameters=asked) as recorder,
     ):
-        stage = Stage(playing, recorder, seed, tell)
+        stage = Stage(fabric=playing, recorder=recorder, seed=seed, tell=tell)
         try:
             scenario.run(stage, parameters)
         finally:

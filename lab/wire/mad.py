@@ -57,4 +57,4 @@ def parse(data: bytes) -> Mad | None:
     if name not in _PLACES or len(body) < max(_PLACES[name]) + 3:
         return Mad(f"CM {name}", local, None if name == "REQ" else remote)
     qpn, psn = (int.from_bytes(body[at : at + 3]) for at in _PLACES[name])
-    return Mad(f"CM {name}", local, None if name == "REQ" else remote, qpn, psn)
+    return Mad(name=f"CM {name}", local=local, remote=None if name == "REQ" else remote, qpn=qpn, psn=psn)

@@ -69,7 +69,7 @@ class Watcher:
         while frame is not None:
             for kind, what in self._told(record, interface, frame):
                 if kind in self._wanted:
-                    return TriggerEvent(kind, record.timestamp, interface.name, what)
+                    return TriggerEvent(kind=kind, timestamp=record.timestamp, link=interface.name, what=what)
             frame = frame.inner
         return None
 

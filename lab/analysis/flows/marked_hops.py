@@ -26,7 +26,7 @@ def _path(flows: Flows, links: Sequence[str], members: list[int]) -> FlowPath:
     key: FlowKey = flows.key(members[0])
     in_order = sorted(members, key=lambda flow: int(flows.seen[flow, 0]))
     hops = tuple(_hop(flows, links, flow) for flow in in_order)
-    return FlowPath(address(key.src), address(key.dst), key.destqp, hops)
+    return FlowPath(src=address(key.src), dst=address(key.dst), qp=key.destqp, hops=hops)
 
 
 def _hop(flows: Flows, links: Sequence[str], flow: int) -> MarkedHop:
@@ -34,4 +34,12 @@ def _hop(flows: Flows, links: Sequence[str], flow: int) -> MarkedHop:
     ttl, direction = flows.newest[flow].tolist()
     link = links[flows.key(flow).interface]
     dscp = next(iter(flows.dscps(flow)), None)
-    return MarkedHop(link, DIRECTIONS[direction], ttl, dscp, packets, marked, marked / packets)
+    return MarkedHop(
+        link=link,
+        direction=DIRECTIONS[direction],
+        ttl=ttl,
+        dscp=dscp,
+        packets=packets,
+        marked=marked,
+        marked_share=marked / packets,
+    )

@@ -76,4 +76,5 @@ def _connection(flows: list[tuple[tuple[End, End], FlowFacts]]) -> Connection:
     back = [flow.link for ends, flow in flows if ends == (right, left)] or there[:1]
     both = [link for link in there if link in back]
     links = tuple(dict.fromkeys(flow.link for _, flow in flows))
-    return Connection(left, right, *((both[0], both[0]) if both else (there[0], back[0])), links)
+    one, other = (both[0], both[0]) if both else (there[0], back[0])
+    return Connection(left=left, right=right, there=one, back=other, links=links)

@@ -199,4 +199,4 @@ def _links(found: Loops, flows: Flows, members: Sequence[int], links: Sequence[s
         passes = [found.passes[flow][1] for flow in here]
         ends = dict.fromkeys(mac(end) for each in passes for macs in each.last for end in macs)
         turned = turns(macs for each in passes for macs in each.last)
-        yield LoopLink(links[interface], sum(map(found.times, here)), turned, tuple(ends))
+        yield LoopLink(link=links[interface], times=sum(map(found.times, here)), turned=turned, macs=tuple(ends))

@@ -50,11 +50,21 @@ def pause_trees(
         share = sent.paused.total / 1e9 / seconds if sent.paused.total and seconds else None
         since = (sent.since - start) / 1e9
         return FirstPause(
-            sent.end, sent.peer, since, sent.paused.xoff, share, tuple(map(grown, behind.get(place, ())))
+            end=sent.end,
+            peer=sent.peer,
+            since=since,
+            xoffs=sent.paused.xoff,
+            share=share,
+            behind=tuple(map(grown, behind.get(place, ()))),
         )
 
     made = [
-        PauseTree(class_or_none(cls), node, (every[places[0]].since - start) / 1e9, tuple(map(grown, places)))
+        PauseTree(
+            priority=class_or_none(cls),
+            node=node,
+            since=(every[places[0]].since - start) / 1e9,
+            pauses=tuple(map(grown, places)),
+        )
         for (cls, node), places in trees.items()
     ]
     return tuple(sorted(made, key=lambda tree: tree.since))

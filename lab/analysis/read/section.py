@@ -99,12 +99,12 @@ class PcapngSection:
             self._time(number, options[code]) if code in options else 0
             for code in (pcapng.ISB_STARTTIME, pcapng.ISB_ENDTIME)
         )
-        before = statistics.get(self.numbers[number], Statistics(0, 0, begun, ended))
+        before = statistics.get(self.numbers[number], Statistics(received=0, dropped=0, start=begun, end=ended))
         statistics[self.numbers[number]] = Statistics(
-            before.received + received,
-            before.dropped + dropped,
-            min(before.start, begun) or before.start or begun,
-            max(before.end, ended),
+            received=before.received + received,
+            dropped=before.dropped + dropped,
+            start=min(before.start, begun) or before.start or begun,
+            end=max(before.end, ended),
         )
         return ""
 

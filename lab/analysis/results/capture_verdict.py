@@ -232,7 +232,9 @@ class _Streams:
         ]
         count = len(self._most()[0])
         whose = names[0] if count == 1 else f"{count} flows, the first {next(iter(self._first.values()))}"
-        return CaptureFinding(f"{whose}: {what}", meaning, note, count, tuple(names), unjudged)
+        return CaptureFinding(
+            what=f"{whose}: {what}", meaning=meaning, note=note, count=count, examples=tuple(names), unjudged=unjudged
+        )
 
 
 class _Survey:

@@ -273,8 +273,15 @@ class _Report:
 
     def _gap(self, flow: int, event: Any) -> MissingPsns:
         key = self._of.flows.key(flow)
-        place = (self._links[key.interface], address(key.src), address(key.dst), key.destqp)
-        return MissingPsns(*place, self._since_start(event.time), event.psn, event.count)
+        return MissingPsns(
+            link=self._links[key.interface],
+            src=address(key.src),
+            dst=address(key.dst),
+            qp=key.destqp,
+            time=self._since_start(event.time),
+            psn=event.psn,
+            count=event.count,
+        )
 
     def _pause(self, key: Port) -> PausedPort:
         interface, direction, sender, cls = key
@@ -301,14 +308,22 @@ class _Report:
 
     def _odd_control(self) -> tuple[OddControl, ...]:
         return tuple(
-            OddControl(self._links[interface], mac(sender), why.value, number, frames)
+            OddControl(link=self._links[interface], sender=mac(sender), why=why.value, number=number, frames=frames)
             for (interface, sender, why, number), frames in sorted(self._of.pauses.odd.items(), key=_by_place)
         )
 
     def _tunnel(self, number: int) -> TunnelFacts:
         interface, vni, *words = self._of.tunnels.rows[number].tolist()
         packets, size, roce = self._of.tunnel_sums[number].tolist()
-        return TunnelFacts(self._links[interface], vni, address(words[:4]), address(words[4:]), packets, size, roce)
+        return TunnelFacts(
+            link=self._links[interface],
+            vni=vni,
+            src=address(words[:4]),
+            dst=address(words[4:]),
+            packets=packets,
+            bytes=size,
+            roce=roce,
+        )
 
 
 def _by_name(others: dict[int, int], foreign: dict[int, int]) -> dict[str, int]:
@@ -330,4 +345,6 @@ def _named(names: Sequence[Name], counts: Ints) -> dict[Name, int]:
 
 
 def _percentiles(times: Times) -> Percentiles:
-    return Percentiles(times.count, times.least, times.quantile(0.5), times.quantile(0.99), times.most)
+    return Percentiles(
+        count=times.count, least=times.least, p50=times.quantile(0.5), p99=times.quantile(0.99), most=times.most
+    )

@@ -69,7 +69,14 @@ def of_links(
     """Return the finding for several links, the worst first."""
     names = tuple(links)
     where = names[0] if len(names) == 1 else f"{len(names)} links, the first {names[0]}"
-    return CaptureFinding(f"{where}: {what}", meaning, note, len(names), names[:_EXAMPLES], unjudged)
+    return CaptureFinding(
+        what=f"{where}: {what}",
+        meaning=meaning,
+        note=note,
+        count=len(names),
+        examples=names[:_EXAMPLES],
+        unjudged=unjudged,
+    )
 
 
 def _long(paused: float, longest: float, seconds: float) -> bool:

@@ -79,7 +79,7 @@ class Sizes:
             lost.least = min(lost.least, resend.length)
             lost.asked |= resend.asked
         elif len(self.lost) < _KEPT:
-            self.lost[flow] = SizedLosses(1, resend.length, resend.time, resend.asked)
+            self.lost[flow] = SizedLosses(count=1, least=resend.length, first=resend.time, asked=resend.asked)
 
     def delivered(self, flows: Ints) -> Ints:
         """Return the size of the largest frame that arrived, by flow; 0 if unknown."""
@@ -122,6 +122,15 @@ def size_losses(sizes: Sizes, streams: Streams, flows: Flows, links: Sequence[st
         )
         if alive and 0 < delivered < lost.least:
             key = flows.key(flow)
-            ends = address(key.src), address(key.dst)
-            found.append(SizeLoss(links[key.interface], *ends, key.destqp, lost.count, lost.least, delivered))
+            found.append(
+                SizeLoss(
+                    link=links[key.interface],
+                    src=address(key.src),
+                    dst=address(key.dst),
+                    qp=key.destqp,
+                    losses=lost.count,
+                    least=lost.least,
+                    delivered=delivered,
+                )
+            )
     return tuple(found)

@@ -262,12 +262,20 @@ class Sequence:
         if self._resend is None or step < 0:
             self._close(went_on=False)
             self._resend = Resend(
-                time, time, self._previous_time, psn, back, self._cause(psn, time), length=request.length
+                time=time,
+                end=time,
+                since=self._previous_time,
+                psn=psn,
+                back=back,
+                cause=self._cause(psn, time),
+                length=request.length,
             )
         elif step > 0 and (cause := self._ask(self._flow, psn, time)) not in NOBODY:
             self._close(went_on=True)  # the NAK shows that the packets in between were not lost
             self._release()
-            self._resend = Resend(time, time, self._previous_time, psn, back, cause, length=request.length)
+            self._resend = Resend(
+                time=time, end=time, since=self._previous_time, psn=psn, back=back, cause=cause, length=request.length
+            )
         self._resend.packets += 1
         self._resend.end = time
         if not fill(self._missing, psn):

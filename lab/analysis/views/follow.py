@@ -129,7 +129,7 @@ class _Finder:
             if len(batch.start) and self._count < MAX_SIGHTINGS:
                 self._collect(batch)
         return [
-            Track(src, dst, self._qp, self._psn, opcode_name(opcode), _copies(sightings))
+            Track(src=src, dst=dst, qp=self._qp, psn=self._psn, opcode=opcode_name(opcode), copies=_copies(sightings))
             for (src, dst, opcode, _), sightings in self._found.items()
         ]
 

@@ -169,9 +169,18 @@ class _Climber:
         time = self._since(int(batch.time[row]))
         kind, what = _kind(opcode, int(roce.syndrome[at]))
         rung = Rung(
-            time, time, way.there, kind, what, way.link, DIRECTIONS[int(batch.direction[row])], psn, psn,
-            bytes=int(roce.payload[at]), marked=int(columns.ecn[row] == CE),
-        )  # fmt: skip
+            time=time,
+            end=time,
+            there=way.there,
+            kind=kind,
+            what=what,
+            link=way.link,
+            direction=DIRECTIONS[int(batch.direction[row])],
+            psn=psn,
+            last=psn,
+            bytes=int(roce.payload[at]),
+            marked=int(columns.ecn[row] == CE),
+        )
         if kind == "CNP":
             rung.psn = rung.last = None
         if kind in {"request", "response"}:
@@ -206,7 +215,17 @@ class _Climber:
             )
             for cls, value in pairs:
                 kind = "XOFF" if value else "XON"
-                rung = Rung(time, time, None, kind, "", link, direction, priority=class_or_none(cls), quanta=value)
+                rung = Rung(
+                    time=time,
+                    end=time,
+                    there=None,
+                    kind=kind,
+                    what="",
+                    link=link,
+                    direction=direction,
+                    priority=class_or_none(cls),
+                    quanta=value,
+                )
                 yield row, rung
 
 

@@ -60,7 +60,9 @@ class AdoptedBackend(NetnsBackend):
         """Return the daemons in the container of ``node``; their sockets are in FRR's default directory."""
         found = adopted_facts.load(kept(state))[node]
         sockets = Path(f"/proc/{found.pid}/root/run/frr")
-        return ContainerRouter(node, self.namespace(state, node), sockets, found.container)
+        return ContainerRouter(
+            name=node, namespace=self.namespace(state, node), directory=sockets, container=found.container
+        )
 
     def complaints(self, state: FabricState) -> Mapping[str, str]:
         """Return a message for each container that was removed, stopped, or restarted."""

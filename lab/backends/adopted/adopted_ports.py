@@ -59,12 +59,12 @@ def _look_here(namespace: Namespace, node: NodePorts) -> dict[str, Replaced]:
     lengths = tuning.queue_lengths(node.interfaces)
     found = {
         name: Replaced(
-            index,
-            tuple(saved_qdiscs.queues(index)),
-            lengths[name],
-            tuple(features[name]),
-            cpus[name],
-            _drain(node, name),
+            index=index,
+            queues=tuple(saved_qdiscs.queues(index)),
+            length=lengths[name],
+            features=tuple(features[name]),
+            cpus=cpus[name],
+            drain=_drain(node, name),
         )
         for name, index in zip(node.interfaces, node.found, strict=True)
     }

@@ -52,7 +52,9 @@ def path(
     _check(start, goal, sport)
     hops: list[Hops] = []
     if start.network:
-        walker = TunnelWalker(running.topology, running.namespace, running.qos, start, goal, sport)
+        walker = TunnelWalker(
+            topology=running.topology, inside=running.namespace, qos=running.qos, src=start, dst=goal, sport=sport
+        )
         hops = walker.paths()
         found = [tuple(hop.end for hop in each) for each in hops]
     else:

@@ -92,7 +92,12 @@ def lint(
     problems = []
     for name in names or library.names(path):
         problems += [
-            Problem(f"{name} {problem.path}".strip(), problem.message, problem.remedy, problem.line)
+            Problem(
+                path=f"{name} {problem.path}".strip(),
+                message=problem.message,
+                remedy=problem.remedy,
+                line=problem.line,
+            )
             for problem in library.lint(name, path)
         ]
     if problems:

@@ -43,14 +43,28 @@ def told_of(run: Path, folder: Path) -> ScenarioText:
         why = f"it is not as {scenario.name} makes it: {type(error).__name__}"
         return ScenarioText(scenario.name, scenario.text, kinds=_KINDS, why=why, answer=_answer(scenario))
     checks = tuple(
-        Check(name, meanings[name], verdict.outcome.value, verdict.evidence)
+        Check(name=name, meaning=meanings[name], outcome=verdict.outcome.value, evidence=verdict.evidence)
         for name, verdict in judged.verdicts.items()
     )
-    return ScenarioText(scenario.name, scenario.text, judged.outcome.value, checks, _KINDS, answer=_answer(scenario))
+    return ScenarioText(
+        scenario=scenario.name,
+        text=scenario.text,
+        outcome=judged.outcome.value,
+        checks=checks,
+        kinds=_KINDS,
+        answer=_answer(scenario),
+    )
 
 
 def _answer(scenario: Scenario[Any]) -> Answered | None:
     found = scenario.answer
     if found is None:
         return None
-    return Answered(found.cause, found.where[0], found.because, found.fix, found.prevention, found.level)
+    return Answered(
+        cause=found.cause,
+        where=found.where[0],
+        because=found.because,
+        fix=found.fix,
+        prevention=found.prevention,
+        level=found.level,
+    )

@@ -93,7 +93,9 @@ def up(
     """Start the VM, building its image first when needed."""
     state = state_folder(name)
     before = state.running()
-    running = vm_lifecycle.up(state, vm_lifecycle.Wanted(cpus, memory, share, time, extra=extra), print_progress)
+    running = vm_lifecycle.up(
+        state, vm_lifecycle.Wanted(cpus=cpus, memory_mib=memory, share=share, time=time, extra=extra), print_progress
+    )
     what = "was up already" if before else f"is up after {running.boot_seconds:.1f} s"
     stdout.print(f"VM {what} (kernel {running.kernel}, {running.accel}, {running.time} time)", highlight=False)
     if running.image.hash not in {recipe.hash for recipe in current_recipes()}:

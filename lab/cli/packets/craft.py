@@ -197,7 +197,7 @@ def _specs(kind: str | None, file: Path | None, written: dict[str, Value]) -> li
 
 def _shown(spec: PacketSpec) -> _Packet:
     made = build_frame(spec)
-    return _Packet(spec, made.frame, made.note, explain(made.frame, rate=spec.rate))
+    return _Packet(spec=spec, frame=made.frame, note=made.note, told=explain(made.frame, rate=spec.rate))
 
 
 def _write(output: Path, crafted: Sequence[_Packet]) -> None:

@@ -98,7 +98,10 @@ def told(event: PortEvent, kind: TriggerKind) -> TriggerEvent:
 
     what = f"{SUBJECTS[event.kind]} {event.number} {MEANINGS[event.kind]} {describe_value(event)}".rstrip()
     return TriggerEvent(
-        kind, int(clock(event.boot_seconds).timestamp() * 1e9), f"{event.node}:{event.interface}", what
+        kind=kind,
+        timestamp=int(clock(event.boot_seconds).timestamp() * 1e9),
+        link=f"{event.node}:{event.interface}",
+        what=what,
     )
 
 

@@ -69,7 +69,9 @@ def _observed(fabric: Fabric, seconds: float) -> Observation:
             if len(readings) > 1 and ended.is_set():
                 break
             ended.wait(seconds / _LOOKS)
-    return Observation(readings, events.read_events(maps, fabric.numbering.names), fabric.qos, peers)
+    return Observation(
+        readings=readings, events=events.read_events(maps, fabric.numbering.names), qos=fabric.qos, peers=peers
+    )
 
 
 def _drawn(root: Root) -> Tree:

@@ -126,7 +126,15 @@ def _view_of(running: Fabric, ports: list[str], priority: int | None, everything
     chosen = choose_ports(running.topology, ports) if ports else every_port(running.topology)
     ends = tuple(with_drains(chosen, running.qos))
     peers = {end: link.other(end) for link in running.topology.links for end in link.ends}
-    return View(running.name, ends, running.numbering, running.qos, priority, everything, peers)
+    return View(
+        fabric=running.name,
+        ends=ends,
+        numbering=running.numbering,
+        qos=running.qos,
+        priority=priority,
+        everything=everything,
+        peers=peers,
+    )
 
 
 def since_clear(running: Fabric) -> dict[str, dict[str, dict[str, int]]]:

@@ -29,7 +29,7 @@ def sends_to_another_mac(facts: WindowFacts) -> Iterator[Sign]:
             real = answers.get((port, address)) or _mac(facts, facts.peer(port))
             if real and mac not in real:
                 says = f"what is for {address} is sent to {mac}, and {' and '.join(sorted(real))} is there"
-                yield Sign(port, (Evidence(says, port, "ip neigh", 1, facts.end),), 0.96)
+                yield Sign(port, (Evidence(says=says, of=port, source="ip neigh", value=1, at=facts.end),), 0.96)
 
 
 def is_in_another_network(facts: WindowFacts) -> Iterator[Sign]:
@@ -57,7 +57,9 @@ def two_hosts_answer(facts: WindowFacts) -> Iterator[Sign]:
         for port in answering if len(answering) > 1 else ():
             others = " and ".join(other for other in answering if other != port)
             says = f"answers for {each.address} as {others} does, asked by {each.port}"
-            yield Sign(port, (Evidence(says, port, "arp", len(answering), each.seconds),), 0.6)
+            yield Sign(
+                port, (Evidence(says=says, of=port, source="arp", value=len(answering), at=each.seconds),), 0.6
+            )
 
 
 def leads_to_nobody_who_forwards(facts: WindowFacts) -> Iterator[Sign]:
@@ -78,7 +80,9 @@ def leads_to_nobody_who_forwards(facts: WindowFacts) -> Iterator[Sign]:
         if answering and gateway and gateway not in answering:
             who = f"{switch} does not have" if routed else "no switch has"
             says = f"its default route leads to {gateway}, which {who}"
-            yield Sign(port.name, (Evidence(says, port.name, "ip route", 1, facts.end),), 0.95)
+            yield Sign(
+                port.name, (Evidence(says=says, of=port.name, source="ip route", value=1, at=facts.end),), 0.95
+            )
 
 
 def has_no_address(facts: WindowFacts) -> Iterator[Sign]:
@@ -89,7 +93,9 @@ def has_no_address(facts: WindowFacts) -> Iterator[Sign]:
         for version in (4, 6):
             if (there := _networks(facts, port.peer, version)) and not _networks(facts, port.name, version):
                 says = f"has no address of IPv{version}, and {port.peer} is in {' and '.join(sorted(there))}"
-                yield Sign(port.name, (Evidence(says, port.name, "ip address", 0, facts.end),), 0.95)
+                yield Sign(
+                    port.name, (Evidence(says=says, of=port.name, source="ip address", value=0, at=facts.end),), 0.95
+                )
 
 
 def has_no_way_to_others(facts: WindowFacts) -> Iterator[Sign]:
@@ -159,7 +165,9 @@ def _unreached(facts: WindowFacts, nic: str, stack: Stack) -> list[str]:
 def _without_default(facts: WindowFacts, nic: str, stack: Stack, version: int) -> Evidence:
     route = _default(facts, nic, stack, version)
     says = f"has no default route of IPv{version}" if route is None else f"its default route is {_written(route)}"
-    return Evidence(f"{says}; others have one that leads to a switch", nic, "ip route", 0, facts.end)
+    return Evidence(
+        says=f"{says}; others have one that leads to a switch", of=nic, source="ip route", value=0, at=facts.end
+    )
 
 
 def _without_route(facts: WindowFacts, nic: str, stack: Stack, lost: list[str]) -> Evidence:
@@ -167,7 +175,7 @@ def _without_route(facts: WindowFacts, nic: str, stack: Stack, lost: list[str]) 
     says = f"addresses of hosts that it has no route to: {lost[0]} is one"
     if route is not None:
         says = f"addresses of hosts that its routes do not lead to: the one to {lost[0]} is {_written(route)}"
-    return Evidence(says, nic, "ip route", len(lost), facts.end)
+    return Evidence(says=says, of=nic, source="ip route", value=len(lost), at=facts.end)
 
 
 def _written(route: StackRoute) -> str:
@@ -207,7 +215,7 @@ def nobody_answers(facts: WindowFacts) -> Iterator[Sign]:
     for each in facts.asked:
         if not each.macs:
             says = f"nobody answers for {each.address}, which it asks for"
-            yield Sign(each.port, (Evidence(says, each.port, "arp", 0, each.seconds),))
+            yield Sign(each.port, (Evidence(says=says, of=each.port, source="arp", value=0, at=each.seconds),))
 
 
 def a_ping_is_not_answered(facts: WindowFacts) -> Iterator[Sign]:
@@ -218,7 +226,7 @@ def a_ping_is_not_answered(facts: WindowFacts) -> Iterator[Sign]:
             if size.isdigit() and int(size) <= _SMALL:
                 says = f"not answered: {' '.join(ran.argv)}"
                 for nic in pinging(facts, ran):
-                    yield Sign(nic, (Evidence(says, nic, "ping", 0, ran.seconds),))
+                    yield Sign(nic, (Evidence(says=says, of=nic, source="ping", value=0, at=ran.seconds),))
 
 
 def _mac(facts: WindowFacts, port: str) -> frozenset[str]:
@@ -242,4 +250,6 @@ def _lengths(networks: frozenset[str]) -> set[int]:
 
 
 def _is_in(facts: WindowFacts, port: str, networks: list[str]) -> Evidence:
-    return Evidence(f"is in {' and '.join(networks)}", port, "ip address", len(networks), facts.end)
+    return Evidence(
+        says=f"is in {' and '.join(networks)}", of=port, source="ip address", value=len(networks), at=facts.end
+    )

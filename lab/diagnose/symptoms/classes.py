@@ -53,7 +53,15 @@ def mapped_otherwise(facts: WindowFacts) -> Iterator[Sign]:
             if place in {_mapper(facts, end) for end in link}
         ]
         if by_configuration:
-            seen.append(Evidence("its DSCP map is not that of the others", place, "qos map.dscp", 1, facts.end))
+            seen.append(
+                Evidence(
+                    says="its DSCP map is not that of the others",
+                    of=place,
+                    source="qos map.dscp",
+                    value=1,
+                    at=facts.end,
+                )
+            )
         yield Sign(place, tuple(seen[:6]), 0.97 if by_configuration else 0.95 if len(guilty) == 1 else 0.5)
 
 
@@ -63,7 +71,13 @@ def map_differs(facts: WindowFacts) -> Iterator[Sign]:
         configured = (f"{node}:{interface}" for node, qos in facts.qos.items() for interface in qos.ports)
         for place in dict.fromkeys(_mapper(facts, port) for port in configured):
             if _differs(facts, place):
-                seen = Evidence("its DSCP map is not that of the others", place, "qos map.dscp", 1, facts.end)
+                seen = Evidence(
+                    says="its DSCP map is not that of the others",
+                    of=place,
+                    source="qos map.dscp",
+                    value=1,
+                    at=facts.end,
+                )
                 yield Sign(place, (seen,), 0.7)
 
 
@@ -84,9 +98,17 @@ def sent_in_a_lossy_class(facts: WindowFacts) -> Iterator[Sign]:
             priority = lossy[0].priority
             says, counter = f"packets sent in priority {priority}", measures.TX_PACKETS.series(priority)
             seen = (
-                Evidence("packets sent by its RDMA device", nic, "sent_pkts", sent, facts.end),
-                Evidence("packets of lossless classes that left it", nic, "tx_prioN_packets", kept, facts.end),
-                Evidence(says, lossy[0].port, counter, lossy[0].tx_packets, facts.end),
+                Evidence(
+                    says="packets sent by its RDMA device", of=nic, source="sent_pkts", value=sent, at=facts.end
+                ),
+                Evidence(
+                    says="packets of lossless classes that left it",
+                    of=nic,
+                    source="tx_prioN_packets",
+                    value=kept,
+                    at=facts.end,
+                ),
+                Evidence(says=says, of=lossy[0].port, source=counter, value=lossy[0].tx_packets, at=facts.end),
             )
             yield Sign(nic, seen, 0.9)
 
@@ -106,4 +128,6 @@ def _told(facts: WindowFacts, sender: str, receiver: str) -> Iterator[Evidence]:
         counts = {n: getattr(facts.lane(port, n), measure.name) for n in range(8)}
         priority, count = max(counts.items(), key=lambda each: each[1])
         source = measure.series(priority)
-        yield Evidence(f"{measure.title} in priority {priority}", port, source, count, facts.end)
+        yield Evidence(
+            says=f"{measure.title} in priority {priority}", of=port, source=source, value=count, at=facts.end
+        )

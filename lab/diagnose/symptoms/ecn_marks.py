@@ -79,7 +79,7 @@ def deep_and_unmarked(facts: WindowFacts) -> Iterator[Sign]:
             *_sibling_marks(facts, lane),
             *_pausing(facts, lane),
         ]
-        yield Sign(lane.port, tuple(seen), 0.9, lane.priority)
+        yield Sign(place=lane.port, evidence=tuple(seen), weight=0.9, priority=lane.priority)
 
 
 def _marked_before(facts: WindowFacts, lane: Lane) -> bool:
@@ -107,7 +107,11 @@ def _pausing(facts: WindowFacts, lane: Lane) -> Iterator[Evidence]:
     for port in facts.ports_of(node):
         if count := facts.lane(port.name, lane.priority).pauses_out:
             yield Evidence(
-                "pauses sent meanwhile", port.name, measures.XOFF_TX.series(lane.priority), count, facts.end
+                says="pauses sent meanwhile",
+                of=port.name,
+                source=measures.XOFF_TX.series(lane.priority),
+                value=count,
+                at=facts.end,
             )
             return
 
@@ -118,10 +122,18 @@ def no_profile_bound(facts: WindowFacts) -> Iterator[Sign]:
         usual, own = _usual(facts, lane), _own(facts, lane)
         if usual and own and usual.enabled and not own.enabled:
             yield Sign(
-                port,
-                (Evidence("has no ECN profile; others have", port, "qos ecn.enabled", 0, facts.end),),
-                0.75,
-                lane.priority,
+                place=port,
+                evidence=(
+                    Evidence(
+                        says="has no ECN profile; others have",
+                        of=port,
+                        source="qos ecn.enabled",
+                        value=0,
+                        at=facts.end,
+                    ),
+                ),
+                weight=0.75,
+                priority=lane.priority,
             )
 
 
@@ -135,8 +147,14 @@ def kmin_beyond_reach(facts: WindowFacts) -> Iterator[Sign]:
         config = node.ports[port.partition(":")[2]]
         xoff = config.groups[config.priority_to_group[lane.priority]].alone(node.shared)
         if own.kmin > xoff:
-            seen = Evidence(f"is Kmin, and XOFF is {xoff} at most", port, "qos ecn.kmin", own.kmin, facts.end)
-            yield Sign(port, (seen,), 0.8, lane.priority)
+            seen = Evidence(
+                says=f"is Kmin, and XOFF is {xoff} at most",
+                of=port,
+                source="qos ecn.kmin",
+                value=own.kmin,
+                at=facts.end,
+            )
+            yield Sign(place=port, evidence=(seen,), weight=0.8, priority=lane.priority)
 
 
 def thresholds_differ(facts: WindowFacts) -> Iterator[Sign]:
@@ -154,12 +172,18 @@ def thresholds_differ(facts: WindowFacts) -> Iterator[Sign]:
         if near is None or usual is None:
             continue
         lines = tuple(
-            Evidence(f"is {name.title()}, where siblings have {common}", port, f"qos ecn.{name}", mine, facts.end)
+            Evidence(
+                says=f"is {name.title()}, where siblings have {common}",
+                of=port,
+                source=f"qos ecn.{name}",
+                value=mine,
+                at=facts.end,
+            )
             for name, mine, common, most in _curve_values(own, near, usual)
             if mine not in {common, most}
         )
         if lines:
-            yield Sign(port, lines, 0.7, lane.priority)
+            yield Sign(place=port, evidence=lines, weight=0.7, priority=lane.priority)
 
 
 def _is_near(own: EcnQos, other: EcnQos) -> bool:
@@ -198,8 +222,10 @@ def marks_though_shallow(facts: WindowFacts) -> Iterator[Sign]:
                 ),
             ]
             if (own := _own(facts, lane)) and own.kmin < usual.kmin:
-                seen.append(Evidence("is its Kmin", lane.port, "qos ecn.kmin", own.kmin, facts.end))
-            yield Sign(lane.port, tuple(seen), 0.95, lane.priority)
+                seen.append(
+                    Evidence(says="is its Kmin", of=lane.port, source="qos ecn.kmin", value=own.kmin, at=facts.end)
+                )
+            yield Sign(place=lane.port, evidence=tuple(seen), weight=0.95, priority=lane.priority)
 
 
 def marks_otherwise_at_the_same_depth(facts: WindowFacts) -> Iterator[Sign]:
@@ -220,12 +246,17 @@ def marks_otherwise_at_the_same_depth(facts: WindowFacts) -> Iterator[Sign]:
             if abs(one.depth - other.depth) < _SAME_DEPTH and apart > _APART + chance / 5 and apart > chance:
                 guilty, weight = _guilty(facts, one, other)
                 seen = tuple(
-                    Evidence(f"of its packets marked, at {lane.depth / 1000:.1f} KB on average", lane.port,
-                             measures.ECN_MARKED.series(lane.priority), round(lane.share_marked, 3), facts.end)
+                    Evidence(
+                        says=f"of its packets marked, at {lane.depth / 1000:.1f} KB on average",
+                        of=lane.port,
+                        source=measures.ECN_MARKED.series(lane.priority),
+                        value=round(lane.share_marked, 3),
+                        at=facts.end,
+                    )
                     for lane in (one, other)
-                )  # fmt: skip
+                )
                 for lane in guilty:
-                    yield Sign(lane.port, seen, weight, lane.priority)
+                    yield Sign(place=lane.port, evidence=seen, weight=weight, priority=lane.priority)
 
 
 def _stands(facts: WindowFacts, lane: Lane) -> bool:
@@ -259,12 +290,14 @@ def not_capable(facts: WindowFacts) -> Iterator[Sign]:
     for lane in _egress(facts):
         if lane.not_ect > lane.tx_packets / 100:
             seen = (
-                Evidence(f"packets were to be marked of {lane.tx_packets}, and are not ECT", lane.port,
-                         measures.NOT_ECT.series(lane.priority), lane.not_ect, facts.end),
+                Evidence(says=f"packets were to be marked of {lane.tx_packets}, and are not ECT", of=lane.port,
+                         source=measures.NOT_ECT.series(lane.priority), value=lane.not_ect, at=facts.end),
                 counted(facts, lane, "packets marked", measures.ECN_MARKED, lane.marked),
             )  # fmt: skip
             for place in _senders(facts, lane):
-                yield Sign(place, seen, 0.95 if facts.is_host(place) else 0.85, lane.priority)
+                yield Sign(
+                    place=place, evidence=seen, weight=0.95 if facts.is_host(place) else 0.85, priority=lane.priority
+                )
 
 
 def _senders(facts: WindowFacts, lane: Lane) -> list[str]:

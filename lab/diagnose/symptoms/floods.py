@@ -31,13 +31,23 @@ def more_leaves_than_came(facts: WindowFacts) -> Iterator[Sign]:
         came, left = sum(lane.rx_packets for lane in downlinks), sum(map(_offered, uplinks))
         most = max(uplinks, key=_offered)
         seen = (
-            Evidence("packets came from its host", loudest.port, measures.RX_PACKETS.series(loudest.priority),
-                     loudest.rx_packets, facts.end),
+            Evidence(
+                says="packets came from its host",
+                of=loudest.port,
+                source=measures.RX_PACKETS.series(loudest.priority),
+                value=loudest.rx_packets,
+                at=facts.end,
+            ),
             counted(facts, most, "packets were given to this uplink", measures.OFFERED_PACKETS, _offered(most)),
-            Evidence(f"copies of each that came, of {came} in all", most.port.partition(":")[0],
-                     measures.OFFERED_PACKETS.series(most.priority), round(left / came, 2), facts.end),
-        )  # fmt: skip
-        yield Sign(facts.peer(loudest.port), seen, 0.9, loudest.priority)
+            Evidence(
+                says=f"copies of each that came, of {came} in all",
+                of=most.port.partition(":")[0],
+                source=measures.OFFERED_PACKETS.series(most.priority),
+                value=round(left / came, 2),
+                at=facts.end,
+            ),
+        )
+        yield Sign(place=facts.peer(loudest.port), evidence=seen, weight=0.9, priority=loudest.priority)
 
 
 def an_uplink_drops(facts: WindowFacts) -> Iterator[Sign]:

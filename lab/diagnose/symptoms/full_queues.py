@@ -41,7 +41,7 @@ def _bottlenecks(facts: WindowFacts) -> Iterator[Lane]:
 def a_link_is_full(facts: WindowFacts) -> Iterator[Sign]:
     """A link is fully used, and further senders are paused or their packets marked."""
     for lane in _bottlenecks(facts):
-        yield Sign(lane.port, _full(facts, lane), 0.9, lane.priority)
+        yield Sign(place=lane.port, evidence=_full(facts, lane), weight=0.9, priority=lane.priority)
 
 
 def _full(facts: WindowFacts, lane: Lane) -> tuple[Evidence, ...]:
@@ -68,8 +68,8 @@ def slower_than_its_siblings(facts: WindowFacts) -> Iterator[Sign]:
         below = all(rate < sibling for rate, sibling in zip(ends.values(), siblings, strict=True))
         if port.name < port.peer and all(ends.values()) and (below or len(set(ends.values())) > 1):
             seen = (
-                Evidence(f"Mb/s is its rate, and {sibling / 1e6:g} that of the fastest port to a switch there",
-                         end, "qos rate", round(rate / 1e6, 3), facts.end)
+                Evidence(says=f"Mb/s is its rate, and {sibling / 1e6:g} that of the fastest port to a switch there",
+                         of=end, source="qos rate", value=round(rate / 1e6, 3), at=facts.end)
                 for (end, rate), sibling in zip(ends.items(), siblings, strict=True)
             )  # fmt: skip
             yield Sign(f"{port.name}--{port.peer}", tuple(seen), 0.9)
@@ -103,11 +103,11 @@ def the_near_get_more(facts: WindowFacts) -> Iterator[Sign]:
         ):
             continue
         seen = tuple(
-            Evidence("Mb/s sent to it", each.port, measures.TX_BYTES.series(each.priority),
-                     round(facts.sent_bps(each) / 1e6, 1), facts.end)
+            Evidence(says="Mb/s sent to it", of=each.port, source=measures.TX_BYTES.series(each.priority),
+                     value=round(facts.sent_bps(each) / 1e6, 1), at=facts.end)
             for _, lanes in sorted(far.items()) for each in lanes
         )  # fmt: skip
-        yield Sign(lane.port, (*seen, *_full(facts, lane)), 0.92, lane.priority)
+        yield Sign(place=lane.port, evidence=(*seen, *_full(facts, lane)), weight=0.92, priority=lane.priority)
 
 
 def _writers(facts: WindowFacts, nic: str, priority: int) -> list[str]:
@@ -148,7 +148,7 @@ def paused_for_the_sake_of_others(facts: WindowFacts) -> Iterator[Sign]:
                 counted(facts, lane, f"Mb/s sent to {transfer.dst}", measures.TX_BYTES, round(rate, 1)),
                 *_full(facts, root),
             )
-            yield Sign(lane.port, seen, 0.93, lane.priority)
+            yield Sign(place=lane.port, evidence=seen, weight=0.93, priority=lane.priority)
             break
 
 

@@ -35,8 +35,14 @@ def a_host_takes_nothing_in(facts: WindowFacts) -> Iterator[Sign]:
         )
         if came - _swept_to(facts, nic) >= _SOME:
             seen = (
-                Evidence("packets of a lossless class came to it", nic, "rx_prioN_packets", came, facts.end),
-                Evidence("packets came to its RDMA device", nic, "rcvd_pkts", 0, facts.end),
+                Evidence(
+                    says="packets of a lossless class came to it",
+                    of=nic,
+                    source="rx_prioN_packets",
+                    value=came,
+                    at=facts.end,
+                ),
+                Evidence(says="packets came to its RDMA device", of=nic, source="rcvd_pkts", value=0, at=facts.end),
             )
             yield Sign(nic, seen, 0.6)
 
@@ -44,7 +50,13 @@ def a_host_takes_nothing_in(facts: WindowFacts) -> Iterator[Sign]:
 def its_device_is_gone(facts: WindowFacts) -> Iterator[Sign]:
     """A host's NIC no longer has an RDMA device."""
     for nic, seconds in facts.without_device.items():
-        seen = Evidence("RDMA devices on this interface, which is meant to have one", nic, "rdma link", 0, seconds)
+        seen = Evidence(
+            says="RDMA devices on this interface, which is meant to have one",
+            of=nic,
+            source="rdma link",
+            value=0,
+            at=seconds,
+        )
         yield Sign(nic, (seen,), 0.97)
 
 
@@ -54,7 +66,7 @@ def no_probe_leaves(facts: WindowFacts) -> Iterator[Sign]:
         mine = [each for each in facts.swept if each.path[0] == nic]
         if not any(each.sent or each.large_sent for each in mine):
             says = f"packets of a sweep that its kernel let go, on {len(mine)} paths"
-            yield Sign(nic, (Evidence(says, nic, "sweep", 0, mine[0].seconds),), 0.6)
+            yield Sign(nic, (Evidence(says=says, of=nic, source="sweep", value=0, at=mine[0].seconds),), 0.6)
 
 
 def a_host_has_a_smaller_mtu(facts: WindowFacts) -> Iterator[Sign]:
@@ -70,7 +82,7 @@ def a_host_has_a_smaller_mtu(facts: WindowFacts) -> Iterator[Sign]:
         for port in ports:
             says = f"is its MTU, and a port of {switch} to a host has {largest}"
             seen = [
-                Evidence(says, end, "ip link: mtu", facts.mtus[end], facts.end)
+                Evidence(says=says, of=end, source="ip link: mtu", value=facts.mtus[end], at=facts.end)
                 for end in (port.peer, port.name)
                 if port.peer in stopped and 0 < facts.mtus.get(end, 0) < largest
             ]
@@ -83,7 +95,7 @@ def somebody_gave_up(facts: WindowFacts) -> Iterator[Sign]:
     seen = []
     for each in facts.gave_up:
         last = each.said.strip().rpartition("\n")[2].strip()
-        seen.append(Evidence(f"gave up: {last}", each.pairs, "transfer", 0, each.seconds))
+        seen.append(Evidence(says=f"gave up: {last}", of=each.pairs, source="transfer", value=0, at=each.seconds))
     if seen:
         yield Sign("", tuple(seen))
 

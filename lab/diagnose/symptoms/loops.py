@@ -45,11 +45,15 @@ def _signs(
     what = addresses[0] if len(addresses) == 1 else f"{addresses[0]} and {len(addresses) - 1} more"
     seen = tuple(
         Evidence(
-            f"sends what is for {what} to {facts.peer(f'{switch}:{interface}').partition(':')[0]}, by {interface}",
-            switch, "ip route", len(addresses), facts.end,
+            says=f"sends what is for {what} to {facts.peer(f'{switch}:{interface}').partition(':')[0]}, "
+            f"by {interface}",
+            of=switch,
+            source="ip route",
+            value=len(addresses),
+            at=facts.end,
         )
         for switch, interface in circle
-    )  # fmt: skip
+    )
     distances = _distances(facts, homes[addresses[0]]) if addresses[0] in homes else {}
     astray = [
         switch

@@ -63,8 +63,14 @@ def vanishes_on_a_link(facts: WindowFacts) -> Iterator[Sign]:
     for name, peer, lost, _, arrived, _ in _vanished(facts):
         if arrived and lost / (lost + arrived) < _MOST and not _too_large(facts, name, peer):
             seen = (
-                Evidence("packets that left it", name, "tx_prioN_packets", lost + arrived, facts.end),
-                Evidence("packets that came", peer, "rx_prioN_packets", arrived, facts.end),
+                Evidence(
+                    says="packets that left it",
+                    of=name,
+                    source="tx_prioN_packets",
+                    value=lost + arrived,
+                    at=facts.end,
+                ),
+                Evidence(says="packets that came", of=peer, source="rx_prioN_packets", value=arrived, at=facts.end),
             )
             yield Sign(f"{name}--{peer}", seen, 0.9 if facts.devices else 0.6)
 
@@ -79,8 +85,8 @@ def nothing_arrives(facts: WindowFacts) -> Iterator[Sign]:
         came = sum(lane.rx_packets for lane in facts.by_port.get(port.peer, ()))
         if left > _LAST and not came:
             seen = (
-                Evidence("packets that left it", name, "tx_prioN_packets", left, facts.end),
-                Evidence("packets that came", port.peer, "rx_prioN_packets", came, facts.end),
+                Evidence(says="packets that left it", of=name, source="tx_prioN_packets", value=left, at=facts.end),
+                Evidence(says="packets that came", of=port.peer, source="rx_prioN_packets", value=came, at=facts.end),
             )
             yield Sign(f"{name}--{port.peer}", seen, 0.9)
 
@@ -90,14 +96,36 @@ def only_small_ones_pass(facts: WindowFacts) -> Iterator[Sign]:
     for name, peer, lost, lost_bytes, arrived, arrived_bytes in _vanished(facts):
         if why := _too_large(facts, name, peer):
             seen = [
-                Evidence("packets that left it", name, "tx_prioN_packets", lost + arrived, facts.end),
-                Evidence("packets that came", peer, "rx_prioN_packets", arrived, facts.end),
-                Evidence("bytes of a packet that vanished, on average", name, "tx_prioN_bytes",
-                         round(lost_bytes / lost), facts.end),
-                *([Evidence("bytes of a packet that came, on average", peer, "rx_prioN_bytes",
-                            round(arrived_bytes / arrived), facts.end)] if arrived else []),
+                Evidence(
+                    says="packets that left it",
+                    of=name,
+                    source="tx_prioN_packets",
+                    value=lost + arrived,
+                    at=facts.end,
+                ),
+                Evidence(says="packets that came", of=peer, source="rx_prioN_packets", value=arrived, at=facts.end),
+                Evidence(
+                    says="bytes of a packet that vanished, on average",
+                    of=name,
+                    source="tx_prioN_bytes",
+                    value=round(lost_bytes / lost),
+                    at=facts.end,
+                ),
+                *(
+                    [
+                        Evidence(
+                            says="bytes of a packet that came, on average",
+                            of=peer,
+                            source="rx_prioN_bytes",
+                            value=round(arrived_bytes / arrived),
+                            at=facts.end,
+                        )
+                    ]
+                    if arrived
+                    else []
+                ),
                 *why,
-            ]  # fmt: skip
+            ]
             yield Sign(f"{name}--{peer}", tuple(seen), 0.96 if _told_mtu(facts, peer, name) else 0.85)
 
 
@@ -112,7 +140,9 @@ def smaller_than_its_siblings(facts: WindowFacts) -> Iterator[Sign]:
                 link = "--".join(sorted((port.name, port.peer)))
                 says = f"is its MTU, and another port of {switch} to a switch has {largest}"
                 told.setdefault(link, []).append(
-                    Evidence(says, port.name, "ip link: mtu", facts.mtus[port.name], facts.end)
+                    Evidence(
+                        says=says, of=port.name, source="ip link: mtu", value=facts.mtus[port.name], at=facts.end
+                    )
                 )
     for link, seen in told.items():
         yield Sign(link, tuple(seen), 0.8)
@@ -128,7 +158,11 @@ def _told_mtu(facts: WindowFacts, port: str, peer: str) -> int:
 def _too_large(facts: WindowFacts, name: str, peer: str) -> list[Evidence]:
     """Return evidence that losses from a port to its peer depend on packet size; empty if they do not."""
     if mtu := _told_mtu(facts, peer, name):
-        return [Evidence("is its MTU, smaller than its peer's", peer, "ip link: mtu", mtu, facts.end)]
+        return [
+            Evidence(
+                says="is its MTU, smaller than its peer's", of=peer, source="ip link: mtu", value=mtu, at=facts.end
+            )
+        ]
     if seen := [sign for sign in probes.only_small_probes_pass(facts) if sign.place == f"{name}--{peer}"]:
         return list(seen[0].evidence)
     for end, other, lost, lost_bytes, arrived, arrived_bytes in _vanished(facts):
@@ -143,8 +177,9 @@ def _pings(facts: WindowFacts) -> list[Evidence]:
     """Return evidence of unanswered pings with the DF bit, or that no such ping was run."""
     lost = [ran for ran in facts.ran if ran.argv[:1] == ("ping",) and "do" in ran.argv and ran.exit_code]
     return [
-        Evidence(f"not answered: {' '.join(ran.argv)}", ran.node, "ping", 0, ran.seconds) for ran in lost[:2]
-    ] or [Evidence("nobody probed with ping -M do", "", "commands", 0, facts.end)]
+        Evidence(says=f"not answered: {' '.join(ran.argv)}", of=ran.node, source="ping", value=0, at=ran.seconds)
+        for ran in lost[:2]
+    ] or [Evidence(says="nobody probed with ping -M do", of="", source="commands", value=0, at=facts.end)]
 
 
 def swallowed_by_a_switch(facts: WindowFacts) -> Iterator[Sign]:
@@ -158,12 +193,23 @@ def swallowed_by_a_switch(facts: WindowFacts) -> Iterator[Sign]:
             if came - left - kept < _SWALLOWED or left > came * _MOST or _remapped(facts, switch):
                 continue
             seen = (
-                Evidence("packets came to it", switch, measures.RX_PACKETS.series(priority), came, facts.end),
-                Evidence("packets left it, and none was dropped by a port", switch,
-                         measures.TX_PACKETS.series(priority), left, facts.end),
+                Evidence(
+                    says="packets came to it",
+                    of=switch,
+                    source=measures.RX_PACKETS.series(priority),
+                    value=came,
+                    at=facts.end,
+                ),
+                Evidence(
+                    says="packets left it, and none was dropped by a port",
+                    of=switch,
+                    source=measures.TX_PACKETS.series(priority),
+                    value=left,
+                    at=facts.end,
+                ),
                 *(pinged := _pinged(facts)),
-            )  # fmt: skip
-            yield Sign(switch, seen, 0.85 if pinged else 0.6, priority)
+            )
+            yield Sign(place=switch, evidence=seen, weight=0.85 if pinged else 0.6, priority=priority)
 
 
 def _remapped(facts: WindowFacts, switch: str) -> bool:
@@ -172,7 +218,10 @@ def _remapped(facts: WindowFacts, switch: str) -> bool:
 
 def _pinged(facts: WindowFacts) -> list[Evidence]:
     good = [ran for ran in facts.ran if ran.argv[:1] == ("ping",) and not ran.exit_code]
-    return [Evidence(f"answered: {' '.join(ran.argv)}", ran.node, "ping", 0, ran.seconds) for ran in good[:1]]
+    return [
+        Evidence(says=f"answered: {' '.join(ran.argv)}", of=ran.node, source="ping", value=0, at=ran.seconds)
+        for ran in good[:1]
+    ]
 
 
 def a_filter_counts(facts: WindowFacts) -> Iterator[Sign]:
@@ -180,7 +229,9 @@ def a_filter_counts(facts: WindowFacts) -> Iterator[Sign]:
     for ran in facts.ran:
         if ran.argv[:1] == ("nft",) and (hits := _FILTERED.findall(ran.printed)):
             says = f"packets hit a rule on UDP {ROCEV2_PORT}: {' '.join(ran.argv)}"
-            yield Sign(ran.node, (Evidence(says, ran.node, "nft", sum(map(int, hits)), ran.seconds),))
+            yield Sign(
+                ran.node, (Evidence(says=says, of=ran.node, source="nft", value=sum(map(int, hits)), at=ran.seconds),)
+            )
 
 
 def an_address_has_moved(facts: WindowFacts) -> Iterator[Sign]:
@@ -189,13 +240,25 @@ def an_address_has_moved(facts: WindowFacts) -> Iterator[Sign]:
         seen = []
         if transfer.dst in facts.readdressed:
             at = facts.readdressed[transfer.dst]
-            seen.append(Evidence("its address was taken off and given back", transfer.dst, "ip monitor route", 1, at))
+            seen.append(
+                Evidence(
+                    says="its address was taken off and given back",
+                    of=transfer.dst,
+                    source="ip monitor route",
+                    value=1,
+                    at=at,
+                )
+            )
         seen += _gid(facts, transfer.dst, transfer.gid_index)
         got = facts.devices.get(transfer.dst, {}).get("rcvd_pkts")
         tried = facts.devices.get(transfer.src, {}).get("sent_pkts", 0)
         if seen and got == 0 and tried:
             none = Evidence(
-                f"packets received of {tried} that {transfer.src} sent", transfer.dst, "rcvd_pkts", 0, facts.end
+                says=f"packets received of {tried} that {transfer.src} sent",
+                of=transfer.dst,
+                source="rcvd_pkts",
+                value=0,
+                at=facts.end,
             )
             yield Sign(transfer.dst, (none, *seen), 0.95 if len(seen) > 1 else 0.9)
 
@@ -212,7 +275,7 @@ def _gid(facts: WindowFacts, nic: str, index: int | None) -> list[Evidence]:
         table = {number: gid for device, number, gid in printed if device.rpartition(".")[2] in {"", interface}}
         if str(index) in table and not table[str(index)].endswith(mine):
             says = f"GID {index}, which the transfer uses, is {table[str(index)]}, and not {address}"
-            return [Evidence(says, nic, "gids", index, ran.seconds)]
+            return [Evidence(says=says, of=nic, source="gids", value=index, at=ran.seconds)]
     return []
 
 
@@ -221,7 +284,7 @@ def sent_again(facts: WindowFacts) -> Iterator[Sign]:
     found = _again(facts)
     if sum(found.values()) >= _RETRIED:
         seen = tuple(
-            Evidence("sent again, or asked for again", nic, name, count, facts.end)
+            Evidence(says="sent again, or asked for again", of=nic, source=name, value=count, at=facts.end)
             for (nic, name), count in sorted(found.items(), key=lambda each: -each[1])[:3]
         )
         yield Sign("", seen)

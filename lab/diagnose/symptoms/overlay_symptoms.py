@@ -64,7 +64,11 @@ def a_leaf_has_another_vni(facts: WindowFacts) -> Iterator[Sign]:
         guilty = misnamed if misnamed and len(odd) == len(vnis) else odd
         seen = tuple(
             Evidence(
-                f"is the VNI of {address}'s network, on {tunnel.device}", leaf, "ip -d link", tunnel.vni, facts.end
+                says=f"is the VNI of {address}'s network, on {tunnel.device}",
+                of=leaf,
+                source="ip -d link",
+                value=tunnel.vni,
+                at=facts.end,
             )
             for leaf, tunnel in leaves.items()
         )
@@ -86,7 +90,9 @@ def another_target_is_imported(facts: WindowFacts) -> Iterator[Sign]:
             ]
             if exported and not any(_is_same(mine, theirs) for mine in imported for theirs in exported):
                 says = f"imports {', '.join(imported)} into VNI {vni}, whose routes have {exported[0]}"
-                yield Sign(leaf, (Evidence(says, leaf, "show running-config", vni, facts.end),))
+                yield Sign(
+                    leaf, (Evidence(says=says, of=leaf, source="show running-config", value=vni, at=facts.end),)
+                )
 
 
 def _is_same(imported: str, exported: str) -> bool:
@@ -106,7 +112,7 @@ def evpn_is_not_activated(facts: WindowFacts) -> Iterator[Sign]:
         if not evpn.activated and any(each.activated for each in speakers.values()):
             says = "neighbours activated in address-family l2vpn evpn"
             yield Sign(leaf, tuple(
-                Evidence(says, name, "show running-config", len(each.activated), facts.end)
+                Evidence(says=says, of=name, source="show running-config", value=len(each.activated), at=facts.end)
                 for name, each in sorted(speakers.items(), key=lambda pair: pair[0] != leaf)
             ))  # fmt: skip
 
@@ -118,7 +124,7 @@ def vnis_are_not_told(facts: WindowFacts) -> Iterator[Sign]:
         siblings = [name for name, each in speakers.items() if each.tells_vnis]
         if not evpn.tells_vnis and evpn.activated and siblings:
             says = f"lines advertise-all-vni; {' and '.join(siblings)} have it"
-            yield Sign(leaf, (Evidence(says, leaf, "show running-config", 0, facts.end),))
+            yield Sign(leaf, (Evidence(says=says, of=leaf, source="show running-config", value=0, at=facts.end),))
 
 
 def is_not_flooded_to(facts: WindowFacts) -> Iterator[Sign]:
@@ -130,7 +136,7 @@ def is_not_flooded_to(facts: WindowFacts) -> Iterator[Sign]:
             ]
             for other in silent:
                 says = f"entries that flood {address}'s network to {mine.local}, {leaf}'s tunnel"
-                seen = (Evidence(says, other, "bridge fdb", 0, facts.end),)
+                seen = (Evidence(says=says, of=other, source="bridge fdb", value=0, at=facts.end),)
                 yield Sign(leaf, seen)
                 yield Sign(other, seen)
 
@@ -142,10 +148,19 @@ def nobody_has_a_route_to_its_tunnel(facts: WindowFacts) -> Iterator[Sign]:
         others = [other for other in leaves if other != leaf]
         for local in sorted({tunnel.local for tunnel in tunnels if tunnel.local}):
             if others and not any(_is_reached(facts.routes[other], local) for other in others):
-                yield Sign(leaf, tuple(
-                    Evidence(f"routes to {local}, the address of {leaf}'s tunnels", other, "ip route", 0, facts.end)
-                    for other in others
-                ))  # fmt: skip
+                yield Sign(
+                    leaf,
+                    tuple(
+                        Evidence(
+                            says=f"routes to {local}, the address of {leaf}'s tunnels",
+                            of=other,
+                            source="ip route",
+                            value=0,
+                            at=facts.end,
+                        )
+                        for other in others
+                    ),
+                )
 
 
 def _is_reached(routes: Mapping[str, tuple[str, ...]], address: str) -> bool:
@@ -167,7 +182,7 @@ def its_tunnel_is_not_announced(facts: WindowFacts) -> Iterator[Sign]:
         if not has and any(lines.values()):
             local = _leaves(facts)[leaf][0].local
             says = f"lines network {local}/32; siblings announce theirs"
-            yield Sign(leaf, (Evidence(says, leaf, "show running-config", 0, facts.end),))
+            yield Sign(leaf, (Evidence(says=says, of=leaf, source="show running-config", value=0, at=facts.end),))
 
 
 def no_room_for_the_tunnel(facts: WindowFacts) -> Iterator[Sign]:
@@ -182,9 +197,9 @@ def no_room_for_the_tunnel(facts: WindowFacts) -> Iterator[Sign]:
             mtu = facts.forwarding[leaf].mtus.get(port.interface, 0)
             if port.peer and not facts.is_host(port.peer) and 0 < mtu < max(nics) + _TUNNEL_BYTES:
                 yield Sign(port.name, (
-                    Evidence("is its MTU", port.name, "ip link", mtu, facts.end),
-                    Evidence(f"is what a host's packet of {max(nics)} bytes needs in a tunnel", port.name,
-                             "RFC 7348", max(nics) + _TUNNEL_BYTES, facts.end),
+                    Evidence(says="is its MTU", of=port.name, source="ip link", value=mtu, at=facts.end),
+                    Evidence(says=f"is what a host's packet of {max(nics)} bytes needs in a tunnel", of=port.name,
+                             source="RFC 7348", value=max(nics) + _TUNNEL_BYTES, at=facts.end),
                 ))  # fmt: skip
 
 
@@ -194,8 +209,8 @@ def tunnels_do_not_inherit(facts: WindowFacts) -> Iterator[Sign]:
     for leaf, does in inherit.items():
         if not does and any(inherit.values()):
             yield Sign(leaf, tuple(
-                Evidence("tunnels inherit the DSCP (tos inherit)", name, "ip -d link",
-                         sum(tunnel.inherits for tunnel in _leaves(facts)[name]), facts.end)
+                Evidence(says="tunnels inherit the DSCP (tos inherit)", of=name, source="ip -d link",
+                         value=sum(tunnel.inherits for tunnel in _leaves(facts)[name]), at=facts.end)
                 for name in sorted(inherit, key=lambda name: name != leaf)
             ))  # fmt: skip
 
@@ -212,7 +227,13 @@ def gateways_have_two_macs(facts: WindowFacts) -> Iterator[Sign]:
     odd = odd_ones(macs)
     for leaf in odd:
         seen = (
-            Evidence(f"gateways have {', '.join(sorted(each))}", name, "ip link", len(each), facts.end)
+            Evidence(
+                says=f"gateways have {', '.join(sorted(each))}",
+                of=name,
+                source="ip link",
+                value=len(each),
+                at=facts.end,
+            )
             for name, each in sorted(macs.items(), key=lambda pair: pair[0] != leaf)
         )
         yield Sign(leaf, tuple(seen), 0.9 if len(odd) < len(macs) else 0.6)
@@ -232,9 +253,18 @@ def hosts_have_one_mac(facts: WindowFacts) -> Iterator[Sign]:
         shared = [port for port in ports if any(share_a_network(facts, port, other) for other in ports)]
         made_of = {port.name: facts.forwarding[port.node].made_of.get(port.interface, mac) for port in shared}
         clones = [name for name, was in made_of.items() if was != mac]
-        seen = [Evidence(f"has the MAC {mac}", name, "ip link", len(shared), facts.end) for name in made_of]
+        seen = [
+            Evidence(says=f"has the MAC {mac}", of=name, source="ip link", value=len(shared), at=facts.end)
+            for name in made_of
+        ]
         for name in clones if 0 < len(clones) < len(made_of) else made_of:
             was = [
-                Evidence(f"its link-local address was made of {made_of[name]}", name, "ip -6 address", 1, facts.end)
+                Evidence(
+                    says=f"its link-local address was made of {made_of[name]}",
+                    of=name,
+                    source="ip -6 address",
+                    value=1,
+                    at=facts.end,
+                )
             ]
             yield Sign(name, (*seen, *(was if name in clones else [])), 0.95 if name in clones else 0.8)

@@ -42,7 +42,7 @@ def fewer_next_hops_than_siblings(facts: WindowFacts) -> Iterator[Sign]:
             continue
         prefix, hops = next(iter(remote_prefixes(facts, switch).items()))
         says = f"next hop of {prefix}, by {' and '.join(hops)}; siblings have {most}"
-        seen = [Evidence(says, switch, "ip route", width, facts.end)]
+        seen = [Evidence(says=says, of=switch, source="ip route", value=width, at=facts.end)]
         seen += [
             counted(facts, lane, "bytes sent", measures.TX_BYTES, lane.tx_bytes)
             for lane in (facts.lane(port, facts.lossless(port)[0]) for port in uplinks if facts.lossless(port))
@@ -92,7 +92,9 @@ def many_flows_on_one_uplink(facts: WindowFacts) -> Iterator[Sign]:
             continue
         if not through and not _is_limited(facts, busiest):
             continue
-        known = Evidence(f"QPs of {pairs} pairs leave by it", switch, "transfers", qps, facts.end)
+        known = Evidence(
+            says=f"QPs of {pairs} pairs leave by it", of=switch, source="transfers", value=qps, at=facts.end
+        )
         yield Sign(switch, (*_shares(facts, lanes), *([known] if through else [])), 0.93 if through else 0.5)
 
 
@@ -103,8 +105,16 @@ def few_flows_on_one_uplink(facts: WindowFacts) -> Iterator[Sign]:
         qps = sum(qps for _, qps in through)
         if not _is_limited(facts, busiest) or (through and (qps >= _MANY or len(through) < 2)):
             continue
-        known = [Evidence(f"goes {src} to {dst}", switch, "transfers", 1, facts.end) for (src, dst), _ in through]
-        yield Sign(busiest.port, (*_shares(facts, lanes), *known), 0.93 if through else 0.5, busiest.priority)
+        known = [
+            Evidence(says=f"goes {src} to {dst}", of=switch, source="transfers", value=1, at=facts.end)
+            for (src, dst), _ in through
+        ]
+        yield Sign(
+            place=busiest.port,
+            evidence=(*_shares(facts, lanes), *known),
+            weight=0.93 if through else 0.5,
+            priority=busiest.priority,
+        )
 
 
 def _is_limited(facts: WindowFacts, lane: Lane) -> bool:
@@ -127,11 +137,11 @@ def _through(facts: WindowFacts, port: str) -> list[tuple[tuple[str, str], int]]
 def _shares(facts: WindowFacts, lanes: list[Lane]) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
-            "bytes sent by one of its equal ways",
-            lane.port,
-            measures.TX_BYTES.series(lane.priority),
-            lane.tx_bytes,
-            facts.end,
+            says="bytes sent by one of its equal ways",
+            of=lane.port,
+            source=measures.TX_BYTES.series(lane.priority),
+            value=lane.tx_bytes,
+            at=facts.end,
         )
         for lane in lanes
     )
@@ -143,10 +153,14 @@ def a_link_goes_down(facts: WindowFacts) -> Iterator[Sign]:
     for change in facts.links:
         if not change.up and facts.peer(change.port):
             link = "--".join(sorted((change.port, facts.peer(change.port))))
-            told.setdefault(link, []).append(Evidence("went down", change.port, "ip monitor link", 1, change.seconds))
+            told.setdefault(link, []).append(
+                Evidence(says="went down", of=change.port, source="ip monitor link", value=1, at=change.seconds)
+            )
     for link, seen in told.items():
         lost = [
-            Evidence(f"its {each.title} became {each.state}", each.port, each.kind, 1, each.seconds)
+            Evidence(
+                says=f"its {each.title} became {each.state}", of=each.port, source=each.kind, value=1, at=each.seconds
+            )
             for each in facts.sessions
             if each.port in link.split("--") and not each.is_up
         ]
@@ -161,7 +175,9 @@ def a_link_is_down(facts: WindowFacts) -> Iterator[Sign]:
     for port in sorted(facts.down):
         if (peer := facts.peer(port)) and not changed & {port, peer}:
             link = "--".join(sorted((port, peer)))
-            links.setdefault(link, []).append(Evidence("is down all the time", port, "ip link", 0, facts.end))
+            links.setdefault(link, []).append(
+                Evidence(says="is down all the time", of=port, source="ip link", value=0, at=facts.end)
+            )
     for link, seen in links.items():
         yield Sign(link, tuple(seen), 0.96)
 
@@ -207,12 +223,30 @@ def flows_move_beside_a_link(facts: WindowFacts) -> Iterator[Sign]:
     for sign in a_link_goes_down(facts):
         divided = [end for end in sign.place.split("--") if _is_idle_beside_busy(facts, end)]
         for end in divided[:1]:
-            yield Sign(sign.place, (
-                sign.evidence[0],
-                Evidence("packets of lossless classes sent in all the window", end, "tx_prioN_packets", 0, facts.end),
-                *(Evidence("packets out of sequence, and none was dropped", nic, "out_of_seq_request", n, facts.end)
-                  for nic, n in missed.items()),
-            ), 0.98)  # fmt: skip
+            yield Sign(
+                sign.place,
+                (
+                    sign.evidence[0],
+                    Evidence(
+                        says="packets of lossless classes sent in all the window",
+                        of=end,
+                        source="tx_prioN_packets",
+                        value=0,
+                        at=facts.end,
+                    ),
+                    *(
+                        Evidence(
+                            says="packets out of sequence, and none was dropped",
+                            of=nic,
+                            source="out_of_seq_request",
+                            value=n,
+                            at=facts.end,
+                        )
+                        for nic, n in missed.items()
+                    ),
+                ),
+                0.98,
+            )
 
 
 def _is_idle_beside_busy(facts: WindowFacts, end: str) -> bool:
@@ -241,7 +275,13 @@ def no_route_goes_by_it(facts: WindowFacts) -> Iterator[Sign]:
         used = {f"{switch}:{interface}" for hops in far.values() for interface in hops}
         for port in _uplinks(facts, switch) if far else ():
             if port not in used:
-                seen = Evidence(f"prefixes go by it, of {len(far)} that are far", port, "ip route", 0, facts.end)
+                seen = Evidence(
+                    says=f"prefixes go by it, of {len(far)} that are far",
+                    of=port,
+                    source="ip route",
+                    value=0,
+                    at=facts.end,
+                )
                 yield Sign(port, (seen,))
 
 
@@ -250,5 +290,14 @@ def a_session_is_lost(facts: WindowFacts) -> Iterator[Sign]:
     for each in facts.sessions:
         if not each.is_up:
             yield Sign(
-                each.port, (Evidence(f"{each.title} became {each.state}", each.port, each.kind, 1, each.seconds),)
+                each.port,
+                (
+                    Evidence(
+                        says=f"{each.title} became {each.state}",
+                        of=each.port,
+                        source=each.kind,
+                        value=1,
+                        at=each.seconds,
+                    ),
+                ),
             )

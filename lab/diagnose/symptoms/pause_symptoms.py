@@ -44,7 +44,12 @@ def paused_for_ever_by_a_host(facts: WindowFacts) -> Iterator[Sign]:
             ]
             if lane.drops.get("watchdog"):
                 seen.append(_dropped(facts, lane, "watchdog"))
-            yield Sign(host, tuple(seen), 0.95 if lane.paused > FOREVER else 0.8, lane.priority)
+            yield Sign(
+                place=host,
+                evidence=tuple(seen),
+                weight=0.95 if lane.paused > FOREVER else 0.8,
+                priority=lane.priority,
+            )
 
 
 def paused_bit_by_bit_by_a_host(facts: WindowFacts) -> Iterator[Sign]:
@@ -57,7 +62,7 @@ def paused_bit_by_bit_by_a_host(facts: WindowFacts) -> Iterator[Sign]:
                 _counted(facts, lane, "resumes_in", "and lets it go on"),
                 not_sending(facts, lane),
             )
-            yield Sign(host, seen, 0.92, lane.priority)
+            yield Sign(place=host, evidence=seen, weight=0.92, priority=lane.priority)
 
 
 def a_circle_waits(facts: WindowFacts) -> Iterator[Sign]:
@@ -78,13 +83,17 @@ def a_circle_waits(facts: WindowFacts) -> Iterator[Sign]:
             lanes = [waits[edge] for edge in circle]
             seen = tuple(
                 Evidence(
-                    f"paused {lane.paused:.0%} of the time with {lane.deepest / 1000:.0f} KB waiting, nothing sent",
-                    lane.port, measures.PAUSED.series(priority), lane.paused, facts.end,
+                    says=f"paused {lane.paused:.0%} of the time with {lane.deepest / 1000:.0f} KB waiting, "
+                    "nothing sent",
+                    of=lane.port,
+                    source=measures.PAUSED.series(priority),
+                    value=lane.paused,
+                    at=facts.end,
                 )
                 for lane in lanes
-            )  # fmt: skip
+            )
             for lane in lanes:
-                yield Sign(lane.port, seen, 0.96, priority)
+                yield Sign(place=lane.port, evidence=seen, weight=0.96, priority=priority)
 
 
 def _circle(edges: set[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -117,8 +126,16 @@ def pauses_are_ignored(facts: WindowFacts) -> Iterator[Sign]:
             if config := facts.config(lane.port):
                 off = not config.pfc.rx_priorities >> lane.priority & 1
                 if facts.current and off:
-                    seen.append(Evidence("its configuration has PFC off", lane.port, "qos pfc.rx", 0, facts.end))
-            yield Sign(lane.port, tuple(seen), 0.93, lane.priority)
+                    seen.append(
+                        Evidence(
+                            says="its configuration has PFC off",
+                            of=lane.port,
+                            source="qos pfc.rx",
+                            value=0,
+                            at=facts.end,
+                        )
+                    )
+            yield Sign(place=lane.port, evidence=tuple(seen), weight=0.93, priority=lane.priority)
 
 
 def pfc_differs_at_the_ends(facts: WindowFacts) -> Iterator[Sign]:
@@ -133,7 +150,12 @@ def pfc_differs_at_the_ends(facts: WindowFacts) -> Iterator[Sign]:
         for name, mine in known.items():
             peer = facts.peer(name)
             if peer in known and (says := _differs(mine, known[peer], number, peer, usual=usual)):
-                yield Sign(name, (Evidence(says, name, "qos pfc", 0, facts.end),), 0.9, number)
+                yield Sign(
+                    place=name,
+                    evidence=(Evidence(says=says, of=name, source="qos pfc", value=0, at=facts.end),),
+                    weight=0.9,
+                    priority=number,
+                )
 
 
 def _differs(mine: PfcQos, theirs: PfcQos, number: int, peer: str, *, usual: bool) -> str:
@@ -156,7 +178,7 @@ def refused_unasked(facts: WindowFacts) -> Iterator[Sign]:
                 _counted(facts, lane, "refused", "had no room for packets of a lossless class"),
                 _counted(facts, lane, "pauses_out", "and sent no pause"),
             )
-            yield Sign(lane.port, seen, 0.8, lane.priority)
+            yield Sign(place=lane.port, evidence=seen, weight=0.8, priority=lane.priority)
 
 
 def refused_though_obeyed(facts: WindowFacts) -> Iterator[Sign]:
@@ -175,21 +197,29 @@ def refused_though_obeyed(facts: WindowFacts) -> Iterator[Sign]:
                 room = config.groups[config.priority_to_group[lane.priority]].headroom
                 says = f"of {room / 1000:.1f} KB of headroom were taken, as sampled"
                 seen.append(counted(facts, lane, says, measures.HEADROOM_PEAK, lane.headroom))
-            yield Sign(lane.port, tuple(seen), weight, lane.priority)
+            yield Sign(place=lane.port, evidence=tuple(seen), weight=weight, priority=lane.priority)
 
 
 def a_lossless_class_drops(facts: WindowFacts) -> Iterator[Sign]:
     """A queue of a lossless class drops packets because the headroom is full."""
     for lane in facts.lanes.values():
         if lane.drops.get("headroom"):
-            yield Sign(lane.port, (_dropped(facts, lane, "headroom"),), 0.9, lane.priority)
+            yield Sign(
+                place=lane.port, evidence=(_dropped(facts, lane, "headroom"),), weight=0.9, priority=lane.priority
+            )
 
 
 def link_pause_frames(facts: WindowFacts) -> Iterator[Sign]:
     """A port receives 802.3x PAUSE frames: its peer uses link-level flow control, which lossless ports ignore."""
     for port in facts.ports.values():
         if port.global_pause:
-            seen = Evidence("802.3x PAUSE frames came in", port.name, "rx_global_pause", port.global_pause, facts.end)
+            seen = Evidence(
+                says="802.3x PAUSE frames came in",
+                of=port.name,
+                source="rx_global_pause",
+                value=port.global_pause,
+                at=facts.end,
+            )
             yield Sign(port.peer, (seen,), 0.96)
 
 
@@ -200,10 +230,16 @@ def frames_that_are_no_pfc(facts: WindowFacts) -> Iterator[Sign]:
         named = sum(lane.pauses_in + lane.resumes_in + lane.ignored for lane in lanes)
         if port.invalid:
             says = "MAC control frames came in that are no PFC"
-            yield Sign(port.peer, (Evidence(says, port.name, "rx_pfc_invalid", port.invalid, facts.end),), 0.96)
+            yield Sign(
+                port.peer,
+                (Evidence(says=says, of=port.name, source="rx_pfc_invalid", value=port.invalid, at=facts.end),),
+                0.96,
+            )
         elif port.pfc and not named:
             says = "PFC frames came in that enable no priority"
-            yield Sign(port.peer, (Evidence(says, port.name, "rx_pfc", port.pfc, facts.end),), 0.9)
+            yield Sign(
+                port.peer, (Evidence(says=says, of=port.name, source="rx_pfc", value=port.pfc, at=facts.end),), 0.9
+            )
 
 
 def storm_unseen_by_a_watchdog(facts: WindowFacts) -> Iterator[Sign]:
@@ -216,8 +252,8 @@ def storm_unseen_by_a_watchdog(facts: WindowFacts) -> Iterator[Sign]:
             continue
         if elsewhere := _watched_elsewhere(facts, port):
             says = "a pause storm that its watchdog did not see"
-            unseen = Evidence(says, port, measures.STORMS.series(lane.priority), 0, facts.end)
-            yield Sign(port, (*sign.evidence, unseen, *elsewhere), 0.97, lane.priority)
+            unseen = Evidence(says=says, of=port, source=measures.STORMS.series(lane.priority), value=0, at=facts.end)
+            yield Sign(place=port, evidence=(*sign.evidence, unseen, *elsewhere), weight=0.97, priority=lane.priority)
 
 
 def watchdog_takes_gaps_for_the_end(facts: WindowFacts) -> Iterator[Sign]:
@@ -237,9 +273,16 @@ def watchdog_takes_gaps_for_the_end(facts: WindowFacts) -> Iterator[Sign]:
         ]
         if known:
             says = f"seconds to restore, less than the {gap * 1e3:.0f} ms between two pauses"
-            seen.append(Evidence(says, lane.port, "qos pfc.watchdog.restoration", known.pfc.watchdog.restoration,
-                                 facts.end))  # fmt: skip
-        yield Sign(lane.port, tuple(seen), 0.97 if known else 0.85, lane.priority)
+            seen.append(
+                Evidence(
+                    says=says,
+                    of=lane.port,
+                    source="qos pfc.watchdog.restoration",
+                    value=known.pfc.watchdog.restoration,
+                    at=facts.end,
+                )
+            )
+        yield Sign(place=lane.port, evidence=tuple(seen), weight=0.97 if known else 0.85, priority=lane.priority)
 
 
 def watchdog_on_a_sibling_only(facts: WindowFacts) -> Iterator[Sign]:
@@ -255,7 +298,11 @@ def watchdog_on_a_sibling_only(facts: WindowFacts) -> Iterator[Sign]:
     for switch, ports in watched.items():
         if ports and not any(ports) and complete:
             says = f"its ports to hosts have no PFC watchdog; those of {', '.join(complete)} have"
-            yield Sign(switch, (Evidence(says, switch, "qos pfc.watchdog.enabled", 0, facts.end),), 0.85)
+            yield Sign(
+                switch,
+                (Evidence(says=says, of=switch, source="qos pfc.watchdog.enabled", value=0, at=facts.end),),
+                0.85,
+            )
 
 
 def _watched_elsewhere(facts: WindowFacts, port: str) -> tuple[Evidence, ...]:
@@ -266,7 +313,15 @@ def _watched_elsewhere(facts: WindowFacts, port: str) -> tuple[Evidence, ...]:
     for lane in facts.lanes.values():
         if lane.storms_so_far and lane.port.partition(":")[0] != node:
             says = "storms that the watchdog of a sibling has seen"
-            return (Evidence(says, lane.port, measures.STORMS.series(lane.priority), lane.storms_so_far, facts.end),)
+            return (
+                Evidence(
+                    says=says,
+                    of=lane.port,
+                    source=measures.STORMS.series(lane.priority),
+                    value=lane.storms_so_far,
+                    at=facts.end,
+                ),
+            )
     return ()
 
 
@@ -276,4 +331,4 @@ def _counted(facts: WindowFacts, lane: Lane, what: str, says: str) -> Evidence:
 
 def _dropped(facts: WindowFacts, lane: Lane, reason: str) -> Evidence:
     source = measures.drop_counter(reason).replace("{n}", str(lane.priority))
-    return Evidence(f"dropped: {reason}", lane.port, source, lane.drops[reason], facts.end)
+    return Evidence(says=f"dropped: {reason}", of=lane.port, source=source, value=lane.drops[reason], at=facts.end)

@@ -107,4 +107,4 @@ def _line(swept: Swept) -> Evidence:
         f"of {swept.sent} small packets and {swept.large_came} of {swept.large_sent} of {swept.size} octets came,"
         f" by UDP source port {swept.port}: {ports}"
     )
-    return Evidence(says, swept.path[0], "sweep", swept.came, swept.seconds)
+    return Evidence(says=says, of=swept.path[0], source="sweep", value=swept.came, at=swept.seconds)

@@ -53,6 +53,12 @@ def _has_its_number(bond: str, segment: str) -> bool:
 
 def _evidence(facts: WindowFacts, whose: str, segments: Mapping[tuple[str, str], str]) -> tuple[Evidence, ...]:
     return tuple(
-        Evidence(f"segment of {bond}, which leads to {whose}: {segment}", leaf, "show running-config", 1, facts.end)
+        Evidence(
+            says=f"segment of {bond}, which leads to {whose}: {segment}",
+            of=leaf,
+            source="show running-config",
+            value=1,
+            at=facts.end,
+        )
         for (leaf, bond), segment in segments.items()
     )

@@ -23,7 +23,9 @@ def a_daemon_is_gone(facts: WindowFacts) -> Iterator[Sign]:
     for each in facts.silences:
         if each.gone:
             says = f"nobody listens at the socket of {each.daemon}"
-            yield Sign(each.node, (Evidence(says, each.node, each.daemon, 0, each.seconds),), 0.95)
+            yield Sign(
+                each.node, (Evidence(says=says, of=each.node, source=each.daemon, value=0, at=each.seconds),), 0.95
+            )
 
 
 def a_daemon_stands_still(facts: WindowFacts) -> Iterator[Sign]:
@@ -33,4 +35,4 @@ def a_daemon_stands_still(facts: WindowFacts) -> Iterator[Sign]:
         latest = [*looks[-_LOOKS:], facts.end]
         if len(looks) >= _LOOKS and all(b - a <= _BETWEEN for a, b in itertools.pairwise(latest)):
             says = f"times {daemon} was asked for its sessions, and did not answer"
-            yield Sign(node, (Evidence(says, node, daemon, len(looks), looks[-1]),), 0.9)
+            yield Sign(node, (Evidence(says=says, of=node, source=daemon, value=len(looks), at=looks[-1]),), 0.9)

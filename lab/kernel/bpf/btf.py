@@ -157,7 +157,7 @@ class Types:
             if at + length > end:
                 raise ValueError(kind)
             behind = tuple(shape.iter_unpack(self._data[at : at + length])) if shape else ()
-            yield _Type(self._name(name), kind, bool(word & _FLAG), size, behind)
+            yield _Type(name=self._name(name), kind=kind, flag=bool(word & _FLAG), size=size, behind=behind)
             at += length
 
     def _name(self, at: int) -> str:

@@ -72,7 +72,7 @@ def _port(shown: Mapping[str, Any], itself: str, root_port: int) -> BridgePort:
         role = "root"
     elif designated == itself:
         role = "designated"
-    return BridgePort(shown["ifname"], told["state"], role, told["cost"], designated)
+    return BridgePort(name=shown["ifname"], state=told["state"], role=role, cost=told["cost"], designated=designated)
 
 
 def _identifier(text: str) -> str:

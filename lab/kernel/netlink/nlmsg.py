@@ -53,7 +53,9 @@ def messages(data: bytes) -> Iterator[NetlinkMessage]:
     offset = 0
     while offset + HEADER.size <= len(data):
         length, kind, flags, sequence, _ = HEADER.unpack_from(data, offset)
-        yield NetlinkMessage(kind, flags, sequence, data[offset + HEADER.size : offset + length])
+        yield NetlinkMessage(
+            kind=kind, flags=flags, sequence=sequence, content=data[offset + HEADER.size : offset + length]
+        )
         offset += _aligned(max(length, HEADER.size))
 
 

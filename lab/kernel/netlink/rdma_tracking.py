@@ -98,7 +98,13 @@ def read_queue_pairs(contents: Iterable[bytes]) -> Iterator[QueuePair]:
             if kind is not None:
                 remote = _number(told[_RQPN]) if _RQPN in told else None
                 state = _STATES[told[_STATE][0]]
-                yield QueuePair(_number(told[_LQPN]), kind, state, remote, _number(told.get(_PID, bytes(4))))
+                yield QueuePair(
+                    qpn=_number(told[_LQPN]),
+                    kind=kind,
+                    state=state,
+                    remote=remote,
+                    pid=_number(told.get(_PID, bytes(4))),
+                )
 
 
 def program_of(pid: int) -> str:

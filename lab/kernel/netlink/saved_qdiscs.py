@@ -42,7 +42,9 @@ def queues(index: int) -> list[SavedQdisc]:
         _, of, handle, parent, _ = TCMSG.unpack(each.fixed)
         if of == index and parent != CLSACT:
             options = each.attributes.get(_TCA_OPTIONS, b"").hex()
-            found.append(SavedQdisc(parent, handle, text(each.attributes[_TCA_KIND]), options))
+            found.append(
+                SavedQdisc(parent=parent, handle=handle, kind=text(each.attributes[_TCA_KIND]), options=options)
+            )
     return sorted(found, key=lambda queue: queue.parent != _ROOT)
 
 

@@ -97,7 +97,7 @@ class Injector:
         ended = time.monotonic()
         if schedule is not None and not self._interrupted:
             ended = max(ended, schedule.due)
-        return SendResult(packets, size, refused, ended - began)
+        return SendResult(packets=packets, bytes=size, refused=refused, seconds=ended - began)
 
     def interrupt(self) -> None:
         """Make ``send`` end after the current packet; for signal handlers and other threads."""

@@ -162,7 +162,7 @@ class LiveCapture:
     def counts(self) -> tuple[LinkCount, ...]:
         """The counts so far, in the order of the points; ``dropped`` is up to half a second old."""
         return tuple(
-            LinkCount(point.label, packets, size, ring.dropped)
+            LinkCount(label=point.label, packets=packets, bytes=size, dropped=ring.dropped)
             for point, ring, packets, size in zip(self._points, self._rings, self._packets, self._bytes, strict=True)
         )
 

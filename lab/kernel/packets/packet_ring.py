@@ -181,9 +181,14 @@ class PacketRing:
             self._held.append((int(time[first:end].max(initial=0)), base))
         self.delivered += len(packets)
         return FrameBatch(
-            time, np.full(len(time), number), at * _WORD + (mac & _LOW), kept, length,
-            directions(kind >> _HALF & _OCTET == _OUTGOING), np.where(status & _VLAN_VALID, tag, 0),
-        )  # fmt: skip
+            time=time,
+            interface=np.full(len(time), number),
+            start=at * _WORD + (mac & _LOW),
+            captured=kept,
+            length=length,
+            direction=directions(kind >> _HALF & _OCTET == _OUTGOING),
+            tag=np.where(status & _VLAN_VALID, tag, 0),
+        )
 
     @property
     def fill(self) -> float:

@@ -155,7 +155,7 @@ class _Arranger:
     def _put(self, node: Node, middle: float, y: float) -> None:
         width = self._width_of[node.role]
         height = self._style.switch_height if node.role.is_switch else self._style.host_height
-        self._layout.boxes[node.name] = Box(node, middle - width / 2, y, width, height)
+        self._layout.boxes[node.name] = Box(node=node, x=middle - width / 2, y=y, width=width, height=height)
 
     def _place_switches(self, role: Role, nodes: Sequence[Node], right: float, y: float) -> None:
         spans = {group.pod: (group.left, group.right) for group in self._groups if group.pod}
@@ -203,7 +203,9 @@ class _Arranger:
             if group.pod:
                 top = min(box.y for box in members) - 14
                 height = bottom - top + 30
-                self._layout.frames.append(PodFrame(group.pod, group.left, top, group.right - group.left, height))
+                self._layout.frames.append(
+                    PodFrame(pod=group.pod, x=group.left, y=top, width=group.right - group.left, height=height)
+                )
 
     def _place_wires(self) -> None:
         ends = _fan_out(self._topology, self._layout.boxes)

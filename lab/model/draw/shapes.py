@@ -34,9 +34,48 @@ class Style:
 
 
 STYLES: Final = (
-    Style(112, 46, 88, 40, 13, 12, 30, 12, 0, stacked=False, details=True, widest=1120),
-    Style(86, 44, 86, 38, 12, 12, 18, 8, 9, stacked=True, details=True, widest=1360),
-    Style(40, 22, 32, 17, 9.5, 5, 6, 4, 6, stacked=True, details=False, widest=float("inf")),
+    Style(
+        switch_width=112,
+        switch_height=46,
+        host_width=88,
+        host_height=40,
+        font=13,
+        padding=12,
+        gap=30,
+        host_gap=12,
+        trunk=0,
+        stacked=False,
+        details=True,
+        widest=1120,
+    ),
+    Style(
+        switch_width=86,
+        switch_height=44,
+        host_width=86,
+        host_height=38,
+        font=12,
+        padding=12,
+        gap=18,
+        host_gap=8,
+        trunk=9,
+        stacked=True,
+        details=True,
+        widest=1360,
+    ),
+    Style(
+        switch_width=40,
+        switch_height=22,
+        host_width=32,
+        host_height=17,
+        font=9.5,
+        padding=5,
+        gap=6,
+        host_gap=4,
+        trunk=6,
+        stacked=True,
+        details=False,
+        widest=float("inf"),
+    ),
 )
 
 

@@ -20,7 +20,8 @@ def make_overlay(spec: OverlaySpec, topology: Topology) -> Overlay:
     by_end = bonds_by_member(bonds)
     return Overlay(
         tenants=tuple(
-            Tenant(name, tenant.l3vni or 0, tenant.rd or 0, tenant.rt or "") for name, tenant in spec.tenants.items()
+            Tenant(name=name, l3vni=tenant.l3vni or 0, rd=tenant.rd or 0, rt=tenant.rt or "")
+            for name, tenant in spec.tenants.items()
         ),
         networks=tuple(
             _network(name, network, topology, by_end, spec.flooding) for name, network in spec.networks.items()

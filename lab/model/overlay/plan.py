@@ -190,7 +190,19 @@ class OverlayPlan:
             others = tuple(leaf for leaf in leaves if leaf != node) if node != bond.end.node else ()
             preference = (_MOST_PREFERRED if node == bond.forwarder else _PREFERRED) if others else 0
             mac = mac_of(self.numbers[node], self._position(node, own[0]))
-            yield node, Bonded(bond.name, bond.number, own, mac, links[0][0].mtu, bond.esi, preference, others)
+            yield (
+                node,
+                Bonded(
+                    name=bond.name,
+                    number=bond.number,
+                    members=own,
+                    mac=mac,
+                    mtu=links[0][0].mtu,
+                    esi=bond.esi,
+                    preference=preference,
+                    others=others,
+                ),
+            )
 
     def _position(self, node: str, interface: str) -> int:
         names = [link.end_at(node).interface for link in self._topology.links_of(node)]
@@ -234,7 +246,7 @@ class OverlayPlan:
             uplinks=tuple(self._uplinks(leaf)),
             gateways=(
                 *(self._gateway(network) for network in networks if network.gateways),
-                *(GatewayInterface(vrf.vlan, vrf.name, mac, mtu) for vrf in routed),
+                *(GatewayInterface(vlan=vrf.vlan, vrf=vrf.name, mac=mac, mtu=mtu) for vrf in routed),
             ),
         )
 
@@ -279,7 +291,9 @@ class OverlayPlan:
             _in(subnet, gateway) for subnet in network.subnets for gateway in [network.gateway_of(subnet)] if gateway
         ]
         mtu = self._mtu_of(network.attachments[0].end)
-        return GatewayInterface(network.vlan, network.tenant, self._overlay.gateway_mac, mtu, tuple(addresses))
+        return GatewayInterface(
+            vlan=network.vlan, vrf=network.tenant, mac=self._overlay.gateway_mac, mtu=mtu, addresses=tuple(addresses)
+        )
 
     def _ports(self, leaf: str) -> Iterator[BridgeMember]:
         untagged: dict[str, int] = {}

@@ -107,8 +107,14 @@ class Preset:
         Its headroom allows the peer ``reaction`` seconds to pause.
         """
         headroom = headroom_needed(rate, mtu, delay, reaction)
-        group = GroupQos(2 * frame_size(mtu), self.alpha, None, int(self._xoff(rate, mtu) / 2), headroom)
-        watchdog = WatchdogQos(self.watchdog, _STORM, _STORM, StormAction.DROP)
+        group = GroupQos(
+            reserved=2 * frame_size(mtu),
+            alpha=self.alpha,
+            xoff=None,
+            xon=int(self._xoff(rate, mtu) / 2),
+            headroom=headroom,
+        )
+        watchdog = WatchdogQos(enabled=self.watchdog, detection=_STORM, restoration=_STORM, action=StormAction.DROP)
         return PortQos(
             rate=rate,
             mtu=mtu,
@@ -127,7 +133,7 @@ class Preset:
     def _queue(self, queue: int, rate: int, mtu: int) -> QueueQos:
         marked = queue in {self.queue[priority] for priority in self.lossless}
         scale = self.scale(rate, mtu)
-        ecn = EcnQos(marked, int(self.kmin * scale), int(self.kmax * scale), self.pmax)
+        ecn = EcnQos(enabled=marked, kmin=int(self.kmin * scale), kmax=int(self.kmax * scale), pmax=self.pmax)
         weight = self.weights.get(queue, self.weight)
         return QueueQos(None if weight == STRICT else weight, self.shared(rate, mtu), ecn)
 
@@ -138,14 +144,14 @@ class Preset:
 PRESETS: Final[Mapping[str, Preset]] = {
     # 3.2 ms of queue to Kmin, 12.8 ms to Kmax, XOFF at 16 ms: long for timers and emulated CPUs. The pool is 32 ms,
     # half of perftest's 67 ms retransmission timeout, so that a pause does not cause retransmissions.
-    "lab": Preset("rocelab, for links of 100 Mb/s", 10**8, 40_000, 160_000, 0.1),
+    "lab": Preset(source="rocelab, for links of 100 Mb/s", rate=10**8, kmin=40_000, kmax=160_000, pmax=0.1),
     # AZURE maps, priorities 3 and 4, WRED 1 MiB / 2 MiB / 5%, DWRR 14 and 15. No rate is stated; 100 Gb/s is assumed.
     "sonic": Preset(
-        "SONiC, qos_config.j2 of sonic-buildimage: maps AZURE, profile AZURE_LOSSLESS",
-        100 * _GBIT,
-        2**20,
-        2**21,
-        0.05,
+        source="SONiC, qos_config.j2 of sonic-buildimage: maps AZURE, profile AZURE_LOSSLESS",
+        rate=100 * _GBIT,
+        kmin=2**20,
+        kmax=2**21,
+        pmax=0.05,
         lossless=(3, 4),
         dscp=_SONIC,
         group=(0, 0, 0, 3, 4, 0, 0, 7),
@@ -155,22 +161,22 @@ PRESETS: Final[Mapping[str, Preset]] = {
     ),
     # 150 KB / 1500 KB, priority 3, CNP strict in 6, the rest in 0.
     "nvidia": Preset(
-        "NVIDIA Cumulus Linux 5, RDMA over Converged Ethernet, mode lossless",
-        400 * _GBIT,
-        150_000,
-        1_500_000,
-        1.0,
+        source="NVIDIA Cumulus Linux 5, RDMA over Converged Ethernet, mode lossless",
+        rate=400 * _GBIT,
+        kmin=150_000,
+        kmax=1_500_000,
+        pmax=1.0,
         dscp=_PRECEDENCE,
         queue=(0, 0, 0, 3, 0, 0, 6, 0),
         group=(0, 0, 0, 3, 0, 0, 6, 0),
     ),
     # 150 KB / 3000 KB / 7%, pause on CoS 3, CNP strict in 7, the rest in 0.
     "cisco": Preset(
-        "Cisco, Data Center Networking Blueprint for AI/ML Applications (Nexus 9000)",
-        400 * _GBIT,
-        150_000,
-        3_000_000,
-        0.07,
+        source="Cisco, Data Center Networking Blueprint for AI/ML Applications (Nexus 9000)",
+        rate=400 * _GBIT,
+        kmin=150_000,
+        kmax=3_000_000,
+        pmax=0.07,
         dscp=_CISCO,
         queue=(0, 0, 0, 3, 0, 0, 0, 7),
         group=(0, 0, 0, 3, 0, 0, 0, 7),
@@ -178,19 +184,19 @@ PRESETS: Final[Mapping[str, Preset]] = {
     ),
     # 5 KB / 200 KB / 1% at 40 Gb/s.
     "dcqcn-thresholds": Preset(
-        "Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015",
-        40 * _GBIT,
-        5_000,
-        200_000,
-        0.01,
+        source="Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015",
+        rate=40 * _GBIT,
+        kmin=5_000,
+        kmax=200_000,
+        pmax=0.01,
     ),
     # 100 KB / 400 KB / 20% per 25 Gb/s, PFC at 11% of the free buffer, here 1/8.
     "hpcc-thresholds": Preset(
-        "Li et al., HPCC: High Precision Congestion Control, SIGCOMM 2019, the thresholds it gives DCQCN",
-        25 * _GBIT,
-        100_000,
-        400_000,
-        0.2,
+        source="Li et al., HPCC: High Precision Congestion Control, SIGCOMM 2019, the thresholds it gives DCQCN",
+        rate=25 * _GBIT,
+        kmin=100_000,
+        kmax=400_000,
+        pmax=0.2,
         alpha=Fraction(1, 8),
     ),
 }

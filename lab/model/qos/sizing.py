@@ -126,17 +126,32 @@ def headroom_terms(cable: SizedLink) -> tuple[Term, ...]:
     overhead = f"{L2_OVERHEAD} + {WIRE_OVERHEAD}"
     rate = format_rate(cable.rate)
     return (
-        Term("a frame that has just begun delays the pause", ours, f"{cable.port_mtu} + {overhead} B", _IEEE),
-        Term("the PFC frame itself", PFC_ON_WIRE, "64 + 20 B", "IEEE 802.3 clause 31D"),
         Term(
-            "the cable, there and back",
-            trip,
-            f"2 x {cable.length:g} m / {PROPAGATION / 1e8:g}e8 m/s x {rate} / 8",
-            f"{_IEEE}; speed: SONiC",
+            name="a frame that has just begun delays the pause",
+            size=ours,
+            arithmetic=f"{cable.port_mtu} + {overhead} B",
+            source=_IEEE,
         ),
-        Term("MAC and PHY of both ends", both, f"2 x {interface} bit times / 8", _IEEE),
-        Term("the peer's response to the pause", of_response, f"{response} quanta x 512 / 8", _CLAUSE_31B),
-        Term("a lossless frame that the peer has just begun", theirs, f"{cable.mtu} + {overhead} B", _IEEE),
+        Term(name="the PFC frame itself", size=PFC_ON_WIRE, arithmetic="64 + 20 B", source="IEEE 802.3 clause 31D"),
+        Term(
+            name="the cable, there and back",
+            size=trip,
+            arithmetic=f"2 x {cable.length:g} m / {PROPAGATION / 1e8:g}e8 m/s x {rate} / 8",
+            source=f"{_IEEE}; speed: SONiC",
+        ),
+        Term(name="MAC and PHY of both ends", size=both, arithmetic=f"2 x {interface} bit times / 8", source=_IEEE),
+        Term(
+            name="the peer's response to the pause",
+            size=of_response,
+            arithmetic=f"{response} quanta x 512 / 8",
+            source=_CLAUSE_31B,
+        ),
+        Term(
+            name="a lossless frame that the peer has just begun",
+            size=theirs,
+            arithmetic=f"{cable.mtu} + {overhead} B",
+            source=_IEEE,
+        ),
     )
 
 
@@ -181,19 +196,21 @@ def make_plan(cable: SizedLink, senders: int, rtt: float | None = None) -> Plan:
     kmin = _kmin(cable, round_trip)
     marking = _marking(kmin, senders, fixed_point(cable.rate, senders, cable.mtu))
     choices = (kmin, *marking, *_pausing(int(marking[0].value), needed, cable, senders))
-    return Plan(cable, senders, round_trip, terms, choices)
+    return Plan(cable=cable, senders=senders, rtt=round_trip, terms=terms, choices=choices)
 
 
 def _kmin(cable: SizedLink, rtt: float) -> SizedThreshold:
     """Return Kmin: a seventh of the bandwidth-delay product, and at least three frames."""
     path, floor = _bytes(cable.rate, rtt / 7), FLOOR_FRAMES * (cable.mtu + L2_OVERHEAD)
     return SizedThreshold(
-        "kmin",
-        max(path, floor),
-        f"the larger of rate x RTT / 7 = {path} (RTT {format_time(rtt)}) and {FLOOR_FRAMES} frames = {floor}",
-        "Alizadeh et al., DCTCP, SIGCOMM 2010, eq. 13",
-        "every flow waits longer",
-        "marks without congestion, and an idle link",
+        name="kmin",
+        value=max(path, floor),
+        arithmetic=(
+            f"the larger of rate x RTT / 7 = {path} (RTT {format_time(rtt)}) and {FLOOR_FRAMES} frames = {floor}"
+        ),
+        source="Alizadeh et al., DCTCP, SIGCOMM 2010, eq. 13",
+        larger="every flow waits longer",
+        smaller="marks without congestion, and an idle link",
     )
 
 
@@ -201,20 +218,20 @@ def _marking(kmin: SizedThreshold, senders: int, chance: float) -> tuple[SizedTh
     """Return Kmax, and Pmax for flows that settle at a marking probability of ``chance``."""
     return (
         SizedThreshold(
-            "kmax",
-            4 * int(kmin.value),
-            f"4 x Kmin = 4 x {int(kmin.value)}",
-            "ratio of HPCC's evaluation, SIGCOMM 2019",
-            "deeper queues before everything is marked",
-            "no range in which flows settle",
+            name="kmax",
+            value=4 * int(kmin.value),
+            arithmetic=f"4 x Kmin = 4 x {int(kmin.value)}",
+            source="ratio of HPCC's evaluation, SIGCOMM 2019",
+            larger="deeper queues before everything is marked",
+            smaller="no range in which flows settle",
         ),
         SizedThreshold(
-            "pmax",
-            min(1.0, max(0.01, 2 * chance)),
-            f"2 x {chance:.4f}, where {counted(senders, 'flow settles', 'flows settle')}; at least 1%",
-            "DCQCN's fixed point: Zhu et al., CoNEXT 2016",
-            "flows slow down too much",
-            "the queue settles above Kmax",
+            name="pmax",
+            value=min(1.0, max(0.01, 2 * chance)),
+            arithmetic=f"2 x {chance:.4f}, where {counted(senders, 'flow settles', 'flows settle')}; at least 1%",
+            source="DCQCN's fixed point: Zhu et al., CoNEXT 2016",
+            larger="flows slow down too much",
+            smaller="the queue settles above Kmax",
         ),
     )
 
@@ -226,36 +243,36 @@ def _pausing(kmax: int, needed: int, cable: SizedLink, senders: int) -> tuple[Si
     xoff = max(above, 2 * resume)
     return (
         SizedThreshold(
-            "xoff",
-            xoff,
-            f"the larger of 5/4 x Kmax = {above} and 2 x the least XON = {2 * resume}",
-            "ECN before PFC: Zhu et al., SIGCOMM 2015, section 4",
-            "more buffer for each port and class",
-            "pauses before marks can slow senders",
+            name="xoff",
+            value=xoff,
+            arithmetic=f"the larger of 5/4 x Kmax = {above} and 2 x the least XON = {2 * resume}",
+            source="ECN before PFC: Zhu et al., SIGCOMM 2015, section 4",
+            larger="more buffer for each port and class",
+            smaller="pauses before marks can slow senders",
         ),
         SizedThreshold(
-            "xon",
-            xoff // 2,
-            f"XOFF / 2; the least is {leaves} / {counted(senders, 'sender')} = {resume}",
-            f"{_IEEE}: what leaves until the peer has resumed",
-            "more pauses and resumes",
-            "the link idles after a pause",
+            name="xon",
+            value=xoff // 2,
+            arithmetic=f"XOFF / 2; the least is {leaves} / {counted(senders, 'sender')} = {resume}",
+            source=f"{_IEEE}: what leaves until the peer has resumed",
+            larger="more pauses and resumes",
+            smaller="the link idles after a pause",
         ),
         SizedThreshold(
-            "headroom",
-            needed,
-            "the sum of the terms",
-            _IEEE,
-            "buffer that is nearly always empty",
-            "drops in the lossless class",
+            name="headroom",
+            value=needed,
+            arithmetic="the sum of the terms",
+            source=_IEEE,
+            larger="buffer that is nearly always empty",
+            smaller="drops in the lossless class",
         ),
         SizedThreshold(
-            "buffer",
-            senders * (xoff + needed),
-            f"{counted(senders, 'sender')} x (XOFF + headroom)",
-            "every port of the incast full at once",
-            "buffer that other classes lack",
-            "drops where the pool is shared",
+            name="buffer",
+            value=senders * (xoff + needed),
+            arithmetic=f"{counted(senders, 'sender')} x (XOFF + headroom)",
+            source="every port of the incast full at once",
+            larger="buffer that other classes lack",
+            smaller="drops where the pool is shared",
         ),
     )
 

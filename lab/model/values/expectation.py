@@ -101,7 +101,11 @@ def parse(text: str) -> list[Comparison]:
             raise UsageError(
                 f"{part.strip()!r} is no expectation", "write it like drops == 0 or goodput(h1,h4) >= 90Mbit"
             )
-        found.append(Comparison(part.strip(), match[1], tuple(arguments), match[3], match[4]))
+        found.append(
+            Comparison(
+                text=part.strip(), figure=match[1], arguments=tuple(arguments), operator=match[3], bound=match[4]
+            )
+        )
     return found
 
 
@@ -113,7 +117,11 @@ def judge(comparison: Comparison, seen: FigureValue) -> ExpectationResult:
         what = f"a {seen.unit}" if seen.unit is not ExpectationUnit.NUMBER else "a plain number"
         raise UsageError(f"{comparison.text}: {comparison.figure} is {what}", str(error)) from error
     if seen.value is None:
-        return ExpectationResult(comparison.text, ExpectationVerdict.UNKNOWN, None, seen.why)
+        return ExpectationResult(
+            expected=comparison.text, verdict=ExpectationVerdict.UNKNOWN, value=None, seen=seen.why
+        )
     holds = _OPERATORS[comparison.operator](seen.value, bound)
     verdict = ExpectationVerdict.PASS if holds else ExpectationVerdict.FAIL
-    return ExpectationResult(comparison.text, verdict, seen.value, _WRITERS[seen.unit](seen.value))
+    return ExpectationResult(
+        expected=comparison.text, verdict=verdict, value=seen.value, seen=_WRITERS[seen.unit](seen.value)
+    )

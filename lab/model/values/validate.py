@@ -92,11 +92,11 @@ def _draft(data: Mapping[str, Value], original: Mapping[str, Value]) -> Draft:
     links, nodes, qos = original.get("links"), original.get("nodes"), original.get("qos")
     profiles = qos.get("profiles") if isinstance(qos, dict) else None
     return Draft(
-        spec,
-        range(len(links)) if isinstance(links, list) else (),
-        frozenset(original),
-        frozenset(nodes if isinstance(nodes, dict) else ()),
-        frozenset(profiles if isinstance(profiles, dict) else ()),
+        spec=spec,
+        link_numbers=range(len(links)) if isinstance(links, list) else (),
+        sections=frozenset(original),
+        node_names=frozenset(nodes if isinstance(nodes, dict) else ()),
+        profile_names=frozenset(profiles if isinstance(profiles, dict) else ()),
     )
 
 

@@ -87,7 +87,12 @@ def read_yaml(text: str, source: str) -> Document:
         raise InvalidInput(source, [limit])
     if forbidden := _FORBIDDEN.search(text):
         line = text.count("\n", 0, forbidden.start()) + 1
-        control = Problem("", f"has the control character {show(forbidden[0])}", "remove it; save as UTF-8", line)
+        control = Problem(
+            path="",
+            message=f"has the control character {show(forbidden[0])}",
+            remedy="remove it; save as UTF-8",
+            line=line,
+        )
         raise InvalidInput(source, [control])
     try:
         return _Builder(text).document
@@ -103,7 +108,9 @@ def _syntax_problem(error: yaml.YAMLError) -> Problem:
     why = ": ".join(str(text) for text in said if text)
     where = f" (column {mark.column + 1})" if mark else ""
     remedy = "check the indentation, brackets and quotes here and just above"
-    return Problem("", f"is not valid YAML: {why}{where}", remedy, mark.line + 1 if mark else 1)
+    return Problem(
+        path="", message=f"is not valid YAML: {why}{where}", remedy=remedy, line=mark.line + 1 if mark else 1
+    )
 
 
 class _TooMuchError(Exception):
@@ -127,15 +134,21 @@ class _Builder:
 
     def _complain(self, path: Path, message: str, remedy: str, event: Any) -> None:
         if len(self.document.problems) < _MAX_PROBLEMS:
-            self.document.problems.append(Problem(format_path(path), message, remedy, event.start_mark.line + 1))
+            self.document.problems.append(
+                Problem(path=format_path(path), message=message, remedy=remedy, line=event.start_mark.line + 1)
+            )
 
     def _value(self, event: Any, path: Path) -> Value:
         line = event.start_mark.line + 1
         self.document.lines.setdefault(path, line)
         if len(path) > MAX_DEPTH:
-            raise _TooMuchError(Problem("", f"nests deeper than {MAX_DEPTH} levels", "flatten it", line))
+            raise _TooMuchError(
+                Problem(path="", message=f"nests deeper than {MAX_DEPTH} levels", remedy="flatten it", line=line)
+            )
         if len(self.document.lines) > MAX_VALUES:
-            raise _TooMuchError(Problem("", f"has more than {MAX_VALUES} values", "use a generator", line))
+            raise _TooMuchError(
+                Problem(path="", message=f"has more than {MAX_VALUES} values", remedy="use a generator", line=line)
+            )
         if isinstance(event, yaml.AliasEvent):
             self._complain(path, f"is an alias (*{event.anchor})", "write the value out", event)
             return None

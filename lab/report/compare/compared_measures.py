@@ -56,7 +56,7 @@ BUFFER_COMPARED: Final = (_peak(measures.POOL_BYTES, "pool_peak_bytes", "peak sh
 
 def _timed(name: str, title: str, unit: MeasureUnit, meaning: str) -> Measure:
     """Return a measure that is not based on a counter."""
-    return Measure(name, title, unit, MeasureScope.NODE, (), meaning)
+    return Measure(name=name, title=title, unit=unit, scope=MeasureScope.NODE, counters=(), meaning=meaning)
 
 
 GOODPUT: Final = _timed("goodput", "goodput", MeasureUnit.BITS_PER_SECOND, "payload in a second")

@@ -146,7 +146,7 @@ _COUNTED: Final = (
 
 def _sections(a: ComparedRun, b: ComparedRun, threshold: float, *, phases: bool) -> Iterator[ComparedSection]:
     def section(name: str, noun: str, names: PairedNames, values: Iterable[ComparedValue]) -> ComparedSection:
-        return ComparedSection(name, noun, names, ranked(values, threshold))
+        return ComparedSection(name=name, noun=noun, names=names, values=ranked(values, threshold))
 
     phases = phases and bool(a.recording.phases and b.recording.phases)
     moved = transfers_by_name(a, phases=phases), transfers_by_name(b, phases=phases)
@@ -167,7 +167,7 @@ def _checks(a: ComparedRun, b: ComparedRun) -> Iterator[ComparedCheck]:
     first, second = ({check.name: check for check in run.told.checks} for run in (a, b))
     for name in dict.fromkeys([*first, *second]):
         (one, said), (other, other_said) = (_outcome(checks.get(name)) for checks in (first, second))
-        yield ComparedCheck(name, one, other, said, other_said)
+        yield ComparedCheck(name=name, a=one, b=other, evidence_a=said, evidence_b=other_said)
 
 
 def _outcome(check: Check | None) -> tuple[str | None, str]:
@@ -178,7 +178,9 @@ def _causes(a: ComparedRun, b: ComparedRun) -> Iterator[ComparedCause]:
     first, second = ({_place_of(cause): cause for cause in run.diagnosis.causes} for run in (a, b))
     for key, cause in {**first, **second}.items():
         one, other = (causes[key].confidence if key in causes else None for causes in (first, second))
-        yield ComparedCause(cause.cause, cause.title, cause.places, cause.priority, one, other)
+        yield ComparedCause(
+            cause=cause.cause, title=cause.title, places=cause.places, priority=cause.priority, a=one, b=other
+        )
 
 
 def _place_of(cause: Found) -> tuple[object, ...]:

@@ -113,13 +113,17 @@ def transfer_values(name: str, a: Transfer, b: Transfer) -> Iterator[ComparedVal
         figures.append((SLOWEST_MESSAGE, a.message_max, b.message_max))
     for measure, one, other in figures:
         if one is not None and other is not None:
-            yield ComparedValue(name, None, measure, WindowFigure(one, one), WindowFigure(other, other))
+            yield ComparedValue(
+                of=name, priority=None, measure=measure, a=WindowFigure(one, one), b=WindowFigure(other, other)
+            )
 
 
 def phase_values(name: str, a: ComparedRun, b: ComparedRun) -> Iterator[ComparedValue]:
     """Yield totals of a phase over the ports and devices in both runs: sums, and maxima of peaks and shares."""
     lasted, other = a.recording.phase(name).seconds, b.recording.phase(name).seconds
-    yield ComparedValue(name, None, DURATION, WindowFigure(lasted, lasted), WindowFigure(other, other))
+    yield ComparedValue(
+        of=name, priority=None, measure=DURATION, a=WindowFigure(lasted, lasted), b=WindowFigure(other, other)
+    )
     one, two = (WindowCounters(each.recording, each.recording.phase(name)) for each in (a, b))
     ports = paired_names(port_names(one), port_names(two)).both
     yield from _altogether(name, port_values(one, two, ports))
@@ -134,7 +138,7 @@ def _altogether(name: str, values: Iterable[ComparedValue]) -> Iterator[Compared
     for group in by_measure.values():
         measure = group[0].measure
         a, b = (_combined(measure, side) for side in ([each.a for each in group], [each.b for each in group]))
-        yield ComparedValue(name, None, measure, a, b)
+        yield ComparedValue(of=name, priority=None, measure=measure, a=a, b=b)
 
 
 def _combined(measure: Measure, figures: list[WindowFigure]) -> WindowFigure:
@@ -150,7 +154,10 @@ def _values(
 ) -> Iterator[ComparedValue]:
     for line in dict.fromkeys([*a, *b]):
         if line[0] in names:
-            yield ComparedValue(*line, measure, a.get(line, _NOTHING), b.get(line, _NOTHING))
+            of, priority = line
+            yield ComparedValue(
+                of=of, priority=priority, measure=measure, a=a.get(line, _NOTHING), b=b.get(line, _NOTHING)
+            )
 
 
 def _without_priority(counters: WindowCounters, measure: Measure) -> dict[FigureLine, WindowFigure]:

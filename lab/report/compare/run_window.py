@@ -66,4 +66,11 @@ def read_run(recording: Recording, label: str, told: ScenarioText, choice: Windo
             raise invalid(recording.folder.path, "has fewer than two samples: there is nothing to compare")
         window = recording.window(choice.phase, choice.begin, choice.until)
         diagnosis = diagnose_run(recording, choice.phase, choice.begin, choice.until)
-        return ComparedRun(label, recording, told, window, WindowCounters(recording, window), diagnosis)
+        return ComparedRun(
+            label=label,
+            recording=recording,
+            told=told,
+            window=window,
+            counters=WindowCounters(recording, window),
+            diagnosis=diagnosis,
+        )

@@ -46,5 +46,7 @@ def stations_of(node: str, plan: NodePlan, overlay: OverlayPlan | None) -> dict[
         if own.addresses:
             address = own.addresses[0].address
             place = HostAttachment(Endpoint(node, own.parent), address.ip)
-            found[own.name] = Station(place, own.name, own.network, own.vlan, address.network)
+            found[own.name] = Station(
+                place=place, device=own.name, network=own.network, vlan=own.vlan, subnet=address.network
+            )
     return found

@@ -169,7 +169,9 @@ class TunnelWalker(Walker):
     def _encapsulate(self, hops: Hops, node: str, device: str, vtep: str, frame: _Frame) -> Iterator[Hops]:
         tunnel = self._of(node).tunnel(device)
         dscp = ROCE_DSCP if tunnel.inherits else tunnel.tos >> 2
-        outer = Outer(tunnel.vni, tunnel.local, vtep, self._outer_port(node, tunnel.ports), dscp)
+        outer = Outer(
+            vni=tunnel.vni, src=tunnel.local, dst=vtep, sport=self._outer_port(node, tunnel.ports), dscp=dscp
+        )
         said = f"{outer.vni}, {outer.src}:{outer.sport or '*'} > {outer.dst}:{VXLAN_PORT}, DSCP {dscp}"
         yield from self._forward(hops, node, frame.after("VNI", said, outer=outer), outer, "")
 
@@ -210,7 +212,7 @@ class TunnelWalker(Walker):
                 priority = self._class(leg, frame)
             if priority is not None:
                 queue = self.qos[leg.node].ports[leg.interface].priority_to_queue[priority]
-            hop = TunnelHop(leg, onward.looked, mac, frame.outer, priority, queue)
+            hop = TunnelHop(end=leg, looked=onward.looked, mac=mac, outer=frame.outer, priority=priority, queue=queue)
             yield from self._arrive((*hops, hop), self._far(leg), frame)
 
     def _legs(self, end: Endpoint, frame: _Frame) -> Iterator[tuple[Endpoint, _Frame]]:

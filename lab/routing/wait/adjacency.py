@@ -59,7 +59,15 @@ def neighbours(router: Router, topology: Topology) -> list[Neighbour]:
         if topology.node(there.node).role.is_switch:
             for protocol, states in said.items():
                 state, uptime = states.get(here.interface, (_DOWN, 0.0))
-                found.append(Neighbour(here.interface, str(there), protocol, state, uptime))
+                found.append(
+                    Neighbour(
+                        interface=here.interface,
+                        description=str(there),
+                        protocol=protocol,
+                        state=state,
+                        uptime=uptime,
+                    )
+                )
     return found
 
 

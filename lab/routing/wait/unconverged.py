@@ -48,5 +48,13 @@ def compare(
     for prefix, hops in expected.items():
         have = actual.get(prefix, frozenset())
         if have != hops:
-            found.append(RouteGap(switch, prefix, tuple(sorted(hops - have)), tuple(sorted(have - hops)), hop))
+            found.append(
+                RouteGap(
+                    switch=switch,
+                    prefix=prefix,
+                    missing=tuple(sorted(hops - have)),
+                    extra=tuple(sorted(have - hops)),
+                    hop=hop,
+                )
+            )
     return found

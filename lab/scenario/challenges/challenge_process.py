@@ -120,7 +120,16 @@ def begin(fabric: Fabric, scenario: Scenario[Any], folder: Path, seed: int, bega
         with cgroup.opened(fabric.state.groups / "@challenge") as group:
             if group is not None:
                 os.write(group, b"0")
-        challenge.begin(ChallengeInfo(scenario.name, str(folder), seed, began, Holder.current(), at=scenario.at))
+        challenge.begin(
+            ChallengeInfo(
+                scenario=scenario.name,
+                folder=str(folder),
+                seed=seed,
+                began=began,
+                holder=Holder.current(),
+                at=scenario.at,
+            )
+        )
         _attend(fabric, scenario, seed, challenge, lambda: control.say({"stands": True}))
 
     attendant = Offspring(f"the challenge of {fabric.name}", work)
@@ -154,7 +163,13 @@ def _attend(
     try:
         with Recorder.begin(challenge.recording, fabric, parameters=asked) as recorder:
             stage = WaitingStage(
-                fabric, recorder, seed, lambda _: None, recording=recorder, challenge=challenge, stands=stands
+                fabric=fabric,
+                recorder=recorder,
+                seed=seed,
+                tell=lambda _: None,
+                recording=recorder,
+                challenge=challenge,
+                stands=stands,
             )
             try:
                 scenario.run(stage, parameters)

@@ -68,4 +68,6 @@ def _interfaces(stage: Stage, nic: str) -> dict[str, IPv4Interface]:
 
 
 def _asked(stage: Stage, node: str, interface: str, address: IPv4Interface, target: IPv4Address) -> Asked:
-    return node, Question(stage.fabric.namespace(node), interface, address.ip, target)
+    return node, Question(
+        namespace=stage.fabric.namespace(node), interface=interface, source=address.ip, target=target
+    )

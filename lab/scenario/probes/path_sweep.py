@@ -115,7 +115,12 @@ def covering(stage: Stage, pair: str) -> dict[Path, int]:
 def _flow(stage: Stage, pair: str, port: int) -> SweepFlow:
     src, dst = (find_nic(stage.fabric, nic) for nic in parse_pair(pair))
     return SweepFlow(
-        src.namespace, dst.namespace, dst.interface, IPv4Address(src.address), IPv4Address(dst.address), port
+        sender=src.namespace,
+        receiver=dst.namespace,
+        interface=dst.interface,
+        src=IPv4Address(src.address),
+        dst=IPv4Address(dst.address),
+        port=port,
     )
 
 

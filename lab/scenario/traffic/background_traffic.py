@@ -100,7 +100,9 @@ def _began(report: Path) -> int:
 @contextlib.contextmanager
 def _running(stage: Stage, node: str, argv: list[str], file: Path) -> Iterator[PerftestSide]:
     """Run a program for the block, end it by SIGINT, and record its output."""
-    side = PerftestSide(node, stage.fabric.namespace(node), argv, Path(f"{file}-out"), Path(f"{file}-err"))
+    side = PerftestSide(
+        name=node, namespace=stage.fabric.namespace(node), argv=argv, out=Path(f"{file}-out"), err=Path(f"{file}-err")
+    )
     began = time.monotonic_ns()
     try:
         side.start()

@@ -65,7 +65,7 @@ class CounterTables:
         ns = self.samples["ns"]
         row = self._rows_of(table).get(key)
         values = np.zeros(len(ns), np.uint64) if row is None else self._column(table, column)[:, row]
-        return Series(name, ns, values, self.clock, self.columns(table)[column])
+        return Series(name=name, ns=ns, values=values, clock=self.clock, gauge=self.columns(table)[column])
 
     def at(self, table: str, column: str, sample: int) -> NDArray[np.uint64]:
         """Return a column at one sample: a value for each row, in the order of ``keys``. Samples count from 0."""

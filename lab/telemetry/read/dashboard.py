@@ -98,7 +98,7 @@ class Dashboard:
         seconds = (now.ns - before.ns) / _NS
         columns = [self._column(sheet, measure, now, before) for measure in sheet.measures]
         values = np.stack(columns, axis=1) if names else np.zeros((0, len(columns)))
-        return Snapshot(now.ns, seconds, names, sheet.measures, values)
+        return Snapshot(ns=now.ns, seconds=seconds, names=names, measures=sheet.measures, values=values)
 
     def _column(
         self, sheet: Sheet, measure: Measure, now: CounterMoment, before: CounterMoment
@@ -151,7 +151,13 @@ def standings(events: Iterable[RecordedEvent], at: int) -> list[SessionStanding]
             age, before = event.data.get("age"), event.data.get("before")
             since = event.ns - round(float(age or 0) * _NS)
             found[key] = SessionStanding(
-                *key, str(event.data["state"]), since, changes, exact=bool(before) or age is not None
+                node=event.node,
+                interface=event.interface,
+                protocol=event.kind,
+                state=str(event.data["state"]),
+                since=since,
+                changes=changes,
+                exact=bool(before) or age is not None,
             )
     return sorted(found.values(), key=lambda each: (each.node, each.interface, each.protocol))
 
@@ -180,5 +186,14 @@ def queue_pairs(events: Iterable[RecordedEvent], at: int) -> list[QueuePairState
         if told["state"] == "gone":
             found.pop(key, None)
         else:
-            found[key] = QueuePairState(*key, told["type"], told["remote"], told["state"], told["program"], event.ns)
+            found[key] = QueuePairState(
+                node=event.node,
+                interface=event.interface,
+                qpn=int(told["qpn"]),
+                kind=told["type"],
+                remote=told["remote"],
+                state=told["state"],
+                program=told["program"],
+                since=event.ns,
+            )
     return sorted(found.values(), key=lambda each: (each.node, each.interface, each.qpn))

@@ -243,153 +243,280 @@ _PACKETS, _FRAMES, _BYTES, _EVENTS = (
 _LAST, _PEAK = Reduction.LAST, Reduction.PEAK
 
 RX_PACKETS: Final = Measure(
-    "rx_packets", "packets received", _PACKETS, _PRIORITY, ("rx_prio{n}_packets",), "packets received",
+    "rx_packets",
+    "packets received",
+    _PACKETS,
+    scope=_PRIORITY,
+    counters=("rx_prio{n}_packets",),
+    meaning="packets received",
     links=("rx_packets",),
-)  # fmt: skip
+)
 RX_BYTES: Final = Measure(
-    "rx_bytes", "received", _BYTES, _PRIORITY, ("rx_prio{n}_bytes",), "bytes of frames received, without FCS",
+    "rx_bytes",
+    "received",
+    _BYTES,
+    scope=_PRIORITY,
+    counters=("rx_prio{n}_bytes",),
+    meaning="bytes of frames received, without FCS",
     links=("rx_bytes",),
-)  # fmt: skip
+)
 TX_PACKETS: Final = Measure(
-    "tx_packets", "packets sent", _PACKETS, _PRIORITY, ("tx_prio{n}_packets",), "packets sent", links=("tx_packets",)
+    "tx_packets",
+    "packets sent",
+    _PACKETS,
+    scope=_PRIORITY,
+    counters=("tx_prio{n}_packets",),
+    meaning="packets sent",
+    links=("tx_packets",),
 )
 TX_BYTES: Final = Measure(
-    "tx_bytes", "sent", _BYTES, _PRIORITY, ("tx_prio{n}_bytes",), "bytes of frames sent, without FCS",
+    "tx_bytes",
+    "sent",
+    _BYTES,
+    scope=_PRIORITY,
+    counters=("tx_prio{n}_bytes",),
+    meaning="bytes of frames sent, without FCS",
     links=("tx_bytes",),
-)  # fmt: skip
+)
 RX_RATE: Final = replace(
     RX_BYTES.rate("rx_bps", "rx rate"), meaning="bits of frames received in a second, without FCS"
 )
 TX_RATE: Final = replace(TX_BYTES.rate("tx_bps", "tx rate"), meaning="bits of frames sent in a second, without FCS")
 
 XOFF_RX: Final = Measure(
-    "xoff_rx", "XOFF rx", _FRAMES, _PRIORITY, ("rx_prio{n}_pause",), "PFC frames received that paused the port"
+    "xoff_rx",
+    "XOFF rx",
+    _FRAMES,
+    scope=_PRIORITY,
+    counters=("rx_prio{n}_pause",),
+    meaning="PFC frames received that paused the port",
 )
 XON_RX: Final = Measure(
-    "xon_rx", "XON rx", _FRAMES, _PRIORITY, ("rx_prio{n}_resume",), "PFC frames received that ended a pause"
+    "xon_rx",
+    "XON rx",
+    _FRAMES,
+    scope=_PRIORITY,
+    counters=("rx_prio{n}_resume",),
+    meaning="PFC frames received that ended a pause",
 )
 XOFF_IGNORED: Final = Measure(
-    "xoff_ignored", "XOFF ignored", _FRAMES, _PRIORITY, ("rx_prio{n}_pause_ignored",),
-    "PFC frames received that the port does not obey",
-)  # fmt: skip
+    "xoff_ignored",
+    "XOFF ignored",
+    _FRAMES,
+    scope=_PRIORITY,
+    counters=("rx_prio{n}_pause_ignored",),
+    meaning="PFC frames received that the port does not obey",
+)
 XOFF_TX: Final = Measure(
-    "xoff_tx", "XOFF tx", _FRAMES, _PRIORITY, ("tx_prio{n}_pause",), "PFC frames sent that pause the peer"
+    "xoff_tx",
+    "XOFF tx",
+    _FRAMES,
+    scope=_PRIORITY,
+    counters=("tx_prio{n}_pause",),
+    meaning="PFC frames sent that pause the peer",
 )
 XON_TX: Final = Measure(
-    "xon_tx", "XON tx", _FRAMES, _PRIORITY, ("tx_prio{n}_resume",), "PFC frames sent that end a pause of the peer"
+    "xon_tx",
+    "XON tx",
+    _FRAMES,
+    scope=_PRIORITY,
+    counters=("tx_prio{n}_resume",),
+    meaning="PFC frames sent that end a pause of the peer",
 )
 XOFF_IGNORED_RATE: Final = XOFF_IGNORED.rate("ignored")
 XOFF_RX_RATE: Final = XOFF_RX.rate("rx_pauses")
 XOFF_TX_RATE: Final = XOFF_TX.rate("tx_pauses")
 PAUSED_SECONDS: Final = Measure(
-    "paused_seconds", "paused time", MeasureUnit.SECONDS, _PRIORITY, ("rx_prio{n}_pause_duration",),
-    "time in which it might not send", scale=1e-6, highest=True,
-)  # fmt: skip
+    "paused_seconds",
+    "paused time",
+    MeasureUnit.SECONDS,
+    scope=_PRIORITY,
+    counters=("rx_prio{n}_pause_duration",),
+    meaning="time in which it might not send",
+    scale=1e-6,
+    highest=True,
+)
 PAUSED: Final = replace(
-    PAUSED_SECONDS, name="paused", title="paused", unit=MeasureUnit.SHARE, reduction=Reduction.SHARE,
+    PAUSED_SECONDS,
+    name="paused",
+    title="paused",
+    unit=MeasureUnit.SHARE,
+    reduction=Reduction.SHARE,
     meaning="share of the time in which it might not send",
-)  # fmt: skip
+)
 
 QUEUE_BYTES: Final = Measure(
-    "queue_bytes", "queue", _BYTES, _QUEUE, ("queue{n}_depth_bytes",), "bytes that wait in the queue", _LAST
+    "queue_bytes",
+    "queue",
+    _BYTES,
+    scope=_QUEUE,
+    counters=("queue{n}_depth_bytes",),
+    meaning="bytes that wait in the queue",
+    reduction=_LAST,
 )
 QUEUE_PACKETS: Final = Measure(
-    "queue_packets", "queued packets", _PACKETS, _QUEUE, ("queue{n}_depth_packets",),
-    "packets that wait in the queue", _LAST,
-)  # fmt: skip
+    "queue_packets",
+    "queued packets",
+    _PACKETS,
+    scope=_QUEUE,
+    counters=("queue{n}_depth_packets",),
+    meaning="packets that wait in the queue",
+    reduction=_LAST,
+)
 QUEUE_PEAK: Final = replace(
     QUEUE_BYTES, name="queue_peak_bytes", title="peak queue", reduction=_PEAK,
     meaning="most bytes that waited in the queue when a sample was taken",
 )  # fmt: skip
 QUEUE_WATERMARK: Final = Measure(
-    "queue_watermark_bytes", "queue watermark", _BYTES, _QUEUE, ("queue{n}_watermark_bytes",),
-    "most bytes that waited in the queue since counters were cleared", _PEAK,
+    "queue_watermark_bytes", "queue watermark", _BYTES, scope=_QUEUE, counters=("queue{n}_watermark_bytes",),
+    meaning="most bytes that waited in the queue since counters were cleared", reduction=_PEAK,
 )  # fmt: skip
 OFFERED_PACKETS: Final = Measure(
     "offered_packets",
     "packets offered",
     _PACKETS,
-    _QUEUE,
-    ("queue{n}_offered_packets",),
-    "packets offered to the queue",
+    scope=_QUEUE,
+    counters=("queue{n}_offered_packets",),
+    meaning="packets offered to the queue",
 )
 OFFERED_BYTES: Final = Measure(
-    "offered_bytes", "offered", _BYTES, _QUEUE, ("queue{n}_offered_bytes",), "bytes of packets offered to the queue"
+    "offered_bytes",
+    "offered",
+    _BYTES,
+    scope=_QUEUE,
+    counters=("queue{n}_offered_bytes",),
+    meaning="bytes of packets offered to the queue",
 )
 ECN_MARKED: Final = Measure(
-    "marked_packets", "ECN marks", _PACKETS, _QUEUE, ("queue{n}_ecn_marked",), "packets marked CE"
+    "marked_packets",
+    "ECN marks",
+    _PACKETS,
+    scope=_QUEUE,
+    counters=("queue{n}_ecn_marked",),
+    meaning="packets marked CE",
 )
 MARK_RATE: Final = ECN_MARKED.rate("marked")
 NOT_ECT: Final = Measure(
-    "not_ect_packets", "not ECT", _PACKETS, _QUEUE, ("queue{n}_not_ect",), "packets to be marked that are not ECT"
+    "not_ect_packets",
+    "not ECT",
+    _PACKETS,
+    scope=_QUEUE,
+    counters=("queue{n}_not_ect",),
+    meaning="packets to be marked that are not ECT",
 )
 DROPPED: Final = Measure(
-    "dropped_packets", "drops", _PACKETS, _QUEUE, tuple(map(drop_counter, DROP_REASONS)),
-    "packets dropped, for any reason", links=("rx_dropped", "tx_dropped"),
-)  # fmt: skip
+    "dropped_packets",
+    "drops",
+    _PACKETS,
+    scope=_QUEUE,
+    counters=tuple(map(drop_counter, DROP_REASONS)),
+    meaning="packets dropped, for any reason",
+    links=("rx_dropped", "tx_dropped"),
+)
 DROPPED_BYTES: Final = Measure(
-    "dropped_bytes", "dropped bytes", _BYTES, _QUEUE, tuple(drop_counter(why, "bytes") for why in DROP_REASONS),
-    "bytes of packets dropped, for any reason",
-)  # fmt: skip
+    "dropped_bytes",
+    "dropped bytes",
+    _BYTES,
+    scope=_QUEUE,
+    counters=tuple(drop_counter(why, "bytes") for why in DROP_REASONS),
+    meaning="bytes of packets dropped, for any reason",
+)
 DROP_RATE: Final = DROPPED.rate("dropped")
 STORMS: Final = Measure(
-    "storms", "PFC storms", _EVENTS, _QUEUE, ("queue{n}_storms",), "storms detected by the PFC watchdog"
+    "storms",
+    "PFC storms",
+    _EVENTS,
+    scope=_QUEUE,
+    counters=("queue{n}_storms",),
+    meaning="storms detected by the PFC watchdog",
 )
 STORMS_RESTORED: Final = Measure(
-    "storms_restored", "PFC storms restored", _EVENTS, _QUEUE, ("queue{n}_restored",),
-    "storms that the PFC watchdog saw end",
-)  # fmt: skip
+    "storms_restored",
+    "PFC storms restored",
+    _EVENTS,
+    scope=_QUEUE,
+    counters=("queue{n}_restored",),
+    meaning="storms that the PFC watchdog saw end",
+)
 
 BUFFER_BYTES: Final = Measure(
-    "buffer_bytes", "buffer", _BYTES, _GROUP, ("pg{n}_bytes",), "bytes of the priority group in the buffer", _LAST
+    "buffer_bytes",
+    "buffer",
+    _BYTES,
+    scope=_GROUP,
+    counters=("pg{n}_bytes",),
+    meaning="bytes of the priority group in the buffer",
+    reduction=_LAST,
 )
 BUFFER_WATERMARK: Final = Measure(
-    "buffer_watermark_bytes", "buffer watermark", _BYTES, _GROUP, ("pg{n}_watermark_bytes",),
-    "most bytes of the priority group in the buffer since counters were cleared", _PEAK,
-)  # fmt: skip
+    "buffer_watermark_bytes",
+    "buffer watermark",
+    _BYTES,
+    scope=_GROUP,
+    counters=("pg{n}_watermark_bytes",),
+    meaning="most bytes of the priority group in the buffer since counters were cleared",
+    reduction=_PEAK,
+)
 HEADROOM_BYTES: Final = Measure(
-    "headroom_bytes", "headroom", _BYTES, _GROUP, ("pg{n}_headroom_bytes",),
-    "bytes of the priority group in headroom", _LAST,
+    "headroom_bytes", "headroom", _BYTES, scope=_GROUP, counters=("pg{n}_headroom_bytes",),
+    meaning="bytes of the priority group in headroom", reduction=_LAST,
 )  # fmt: skip
 HEADROOM_PEAK: Final = replace(
     HEADROOM_BYTES, name="headroom_peak_bytes", title="peak headroom", reduction=_PEAK,
     meaning="most bytes of the priority group in headroom when a sample was taken",
 )  # fmt: skip
 HEADROOM_WATERMARK: Final = Measure(
-    "headroom_watermark_bytes", "headroom watermark", _BYTES, _GROUP, ("pg{n}_headroom_watermark_bytes",),
-    "most bytes of the priority group in headroom since counters were cleared", _PEAK,
-)  # fmt: skip
+    "headroom_watermark_bytes",
+    "headroom watermark",
+    _BYTES,
+    scope=_GROUP,
+    counters=("pg{n}_headroom_watermark_bytes",),
+    meaning="most bytes of the priority group in headroom since counters were cleared",
+    reduction=_PEAK,
+)
 REFUSED: Final = Measure(
-    "refused_packets", "PG drops", _PACKETS, _GROUP, ("pg{n}_drop_packets",),
-    "packets for which the priority group had no room",
+    "refused_packets", "PG drops", _PACKETS, scope=_GROUP, counters=("pg{n}_drop_packets",),
+    meaning="packets for which the priority group had no room",
 )  # fmt: skip
 REFUSED_BYTES: Final = Measure(
-    "refused_bytes", "PG dropped bytes", _BYTES, _GROUP, ("pg{n}_drop_bytes",),
-    "bytes of packets for which the priority group had no room",
+    "refused_bytes", "PG dropped bytes", _BYTES, scope=_GROUP, counters=("pg{n}_drop_bytes",),
+    meaning="bytes of packets for which the priority group had no room",
 )  # fmt: skip
 
 REFUSED_RATE: Final = REFUSED.rate("refused")
 
-PFC_RX: Final = Measure("pfc_rx", "PFC rx", _FRAMES, _PORT, ("rx_pfc",), "PFC frames received, XOFF, XON and ignored")
+PFC_RX: Final = Measure(
+    "pfc_rx",
+    "PFC rx",
+    _FRAMES,
+    scope=_PORT,
+    counters=("rx_pfc",),
+    meaning="PFC frames received, XOFF, XON and ignored",
+)
 PFC_INVALID: Final = Measure(
     "pfc_invalid",
     "invalid PFC rx",
     _FRAMES,
-    _PORT,
-    ("rx_pfc_invalid",),
-    "MAC control frames received that are no PFC",
+    scope=_PORT,
+    counters=("rx_pfc_invalid",),
+    meaning="MAC control frames received that are no PFC",
 )
 GLOBAL_PAUSE_RX: Final = Measure(
     "global_pause_rx",
     "802.3x PAUSE rx",
     _FRAMES,
-    _PORT,
-    ("rx_global_pause",),
-    "802.3x PAUSE frames received: ignored",
+    scope=_PORT,
+    counters=("rx_global_pause",),
+    meaning="802.3x PAUSE frames received: ignored",
 )
-PFC_TX: Final = Measure("pfc_tx", "PFC tx", _FRAMES, _PORT, ("tx_pfc",), "PFC frames sent")
+PFC_TX: Final = Measure("pfc_tx", "PFC tx", _FRAMES, scope=_PORT, counters=("tx_pfc",), meaning="PFC frames sent")
 CNP_RX: Final = Measure(
-    "cnp_rx", "CNP rx", _PACKETS, _PORT, ("rx_cnp",), "RoCEv2 congestion notification packets received"
+    "cnp_rx",
+    "CNP rx",
+    _PACKETS,
+    scope=_PORT,
+    counters=("rx_cnp",),
+    meaning="RoCEv2 congestion notification packets received",
 )
 CNP_RX_RATE: Final = CNP_RX.rate("cnps")
 
@@ -408,7 +535,7 @@ PORT_MEASURES: Final = (
 
 def _of_device(counter: str, title: str, meaning: str, unit: MeasureUnit = _PACKETS) -> Measure:
     """Return a measure that is a counter of an RDMA device, under the kernel's name."""
-    return Measure(counter, title, unit, MeasureScope.DEVICE, (counter,), meaning)
+    return Measure(counter, title, unit, scope=MeasureScope.DEVICE, counters=(counter,), meaning=meaning)
 
 
 RDMA_SENT_BYTES: Final = _of_device("sent_bytes", "sent", "bytes of RoCE packets sent", _BYTES)
@@ -446,12 +573,23 @@ DEVICE_MEASURES: Final = (
 """The measures of an RDMA device."""
 
 POOL_BYTES: Final = Measure(
-    "pool_bytes", "pool", _BYTES, MeasureScope.NODE, ("pool_used",), "bytes of the buffer that ports share", _LAST
+    "pool_bytes",
+    "pool",
+    _BYTES,
+    scope=MeasureScope.NODE,
+    counters=("pool_used",),
+    meaning="bytes of the buffer that ports share",
+    reduction=_LAST,
 )
 POOL_WATERMARK: Final = Measure(
-    "pool_watermark_bytes", "pool watermark", _BYTES, MeasureScope.NODE, ("pool_watermark",),
-    "most bytes of the buffer that ports share", _PEAK,
-)  # fmt: skip
+    "pool_watermark_bytes",
+    "pool watermark",
+    _BYTES,
+    scope=MeasureScope.NODE,
+    counters=("pool_watermark",),
+    meaning="most bytes of the buffer that ports share",
+    reduction=_PEAK,
+)
 MEASURES: Final = (*PORT_MEASURES, *DEVICE_MEASURES, POOL_BYTES, POOL_WATERMARK)
 """All measures. ``Measure.scope.owner`` and ``Measure.name`` together are unique, and stable between versions."""
 RAW: Final = frozenset({

@@ -76,7 +76,7 @@ def received(recording: Recording, pair: str) -> Series:
     except (KeyError, TypeError, ValueError) as error:
         raise invalid(recording.folder.notes, "is damaged") from error
     octets = np.cumsum([round(each.octets) for each in told], dtype=np.uint64)
-    return Series(f"{pair} received", np.array(ends, np.int64), octets, recording.clock)
+    return Series(name=f"{pair} received", ns=np.array(ends, np.int64), values=octets, clock=recording.clock)
 
 
 def echoes(recording: Recording, pair: str) -> Echoes:
@@ -84,10 +84,10 @@ def echoes(recording: Recording, pair: str) -> Echoes:
     said = _said(recording, _note(recording, ECHO, pair), "address")
     answers = {int(number): (stamp, ms) for stamp, number, ms in _ANSWER.findall(said)}
     times = Series(
-        f"{pair} echo",
-        _monotonic(recording, [stamp for stamp, _ in answers.values()]),
-        np.array([round(float(ms) * 1e6) for _, ms in answers.values()], np.uint64),
-        recording.clock,
+        name=f"{pair} echo",
+        ns=_monotonic(recording, [stamp for stamp, _ in answers.values()]),
+        values=np.array([round(float(ms) * 1e6) for _, ms in answers.values()], np.uint64),
+        clock=recording.clock,
         gauge=True,
     )
     silences = [stamp for stamp, number in _SILENCE.findall(said) if int(number) not in answers]

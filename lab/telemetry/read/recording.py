@@ -258,7 +258,7 @@ class Recording:
             if name in {key[0], f"{key[0]}:{key[1]}", key[2]}
         ]
         if len(found) == 1:
-            return DeviceView(name, "rdma", found[0], self._counted)
+            return DeviceView(name=name, table="rdma", key=found[0], _counted=self._counted)
         if found:
             raise UsageError(
                 f"{name} has {len(found)} RDMA devices in {self.name}",
@@ -271,7 +271,7 @@ class Recording:
         """Return the shared buffer of a node's ports: ``pool_used`` and ``pool_watermark``, in bytes."""
         if (node,) not in self._counted.keys("nodes"):
             raise UsageError(f"{self.name} has no buffer of {node}", "it is that of fabrics with lossless ports")
-        return DeviceView(node, "nodes", (node,), self._counted)
+        return DeviceView(name=node, table="nodes", key=(node,), _counted=self._counted)
 
     @property
     def grown(self) -> tuple[str, ...]:

@@ -80,7 +80,10 @@ class RowTable:
         keys = self.rows.schema.keys
         values = [name for name, _ in self.rows.schema.columns[keys:]]
         return RowSeries(
-            key, self.rows.ns[places], {name: self.rows.columns[name][places] for name in values}, self._clock
+            key=key,
+            ns=self.rows.ns[places],
+            columns={name: self.rows.columns[name][places] for name in values},
+            clock=self._clock,
         )
 
     @cached_property

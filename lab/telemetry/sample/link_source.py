@@ -35,7 +35,11 @@ class LinkSource:
         self.width = len(names) * len(FIELDS)
         begins = tuple(start + number * len(FIELDS) for number in range(len(names)))
         columns = tuple(CounterColumn(name, number) for number, name in enumerate(FIELDS))
-        self.sections = (CounterTable("interfaces", ("node", "interface"), tuple(names), begins, columns),)
+        self.sections = (
+            CounterTable(
+                table="interfaces", keys=("node", "interface"), names=tuple(names), places=begins, columns=columns
+            ),
+        )
 
     @property
     def descriptors(self) -> list[int]:

@@ -62,7 +62,10 @@ class PortSource:
         columns = tuple(CounterColumn(name, number, gauge=True) for number, name in enumerate(_POOL))
         nodes = tuple((name,) for name in numbering.nodes)
         numbers = (pools + node.number * len(_POOL) for node in numbering.nodes.values())
-        return [*found, CounterTable("nodes", ("node",), nodes, tuple(numbers), columns)]
+        return [
+            *found,
+            CounterTable(table="nodes", keys=("node",), names=nodes, places=tuple(numbers), columns=columns),
+        ]
 
 
 def describe_events(numbering: Numbering) -> dict[str, Any]:
@@ -95,7 +98,9 @@ def _first_word(maps: PortMaps) -> int:
 def _section(scope: CounterScope, names: tuple[tuple[str, str], ...], places: tuple[int, ...]) -> CounterTable:
     if scope is CounterScope.PORT:
         columns = tuple(_column(counter, COUNTERS, 0) for counter in NAMED if counter.scope is scope)
-        return CounterTable(_TABLES[scope], ("node", "interface"), names, places, columns)
+        return CounterTable(
+            table=_TABLES[scope], keys=("node", "interface"), names=names, places=places, columns=columns
+        )
     block, start = _field(COUNTERS, scope.value)
     record = block.base
     columns = tuple(_column(counter, record, start) for counter in NAMED if counter.scope is scope)

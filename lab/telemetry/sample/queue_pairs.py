@@ -54,7 +54,9 @@ class QueuePairs:
         self._tracking = Tracking()
         indices = self._tracking.devices()
         self._devices = [
-            _Device(node, interface, indices[name], now + INTERVAL * number // len(devices))
+            _Device(
+                node=node, interface=interface, index=indices[name], next_look=now + INTERVAL * number // len(devices)
+            )
             for number, (node, interface, name) in enumerate(devices)
             if name in indices
         ]

@@ -42,7 +42,15 @@ class RdmaSource:
         self.width = self._per_device * len(devices)
         columns = tuple(CounterColumn(name, number) for number, name in enumerate(names))
         places = tuple(start + number * self._per_device for number in range(len(devices)))
-        self.sections = (CounterTable("rdma", ("node", "interface", "device"), tuple(devices), places, columns),)
+        self.sections = (
+            CounterTable(
+                table="rdma",
+                keys=("node", "interface", "device"),
+                names=tuple(devices),
+                places=places,
+                columns=columns,
+            ),
+        )
 
     def _files_of(self, device: str) -> list[Path]:
         try:

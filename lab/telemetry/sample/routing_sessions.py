@@ -88,7 +88,9 @@ class Sessions:
                 if path.exists():
                     # Spread the polls over the interval: an answer costs a daemon CPU time.
                     later = now + INTERVAL * len(self._daemons) // (2 * max(1, len(routers)))
-                    self._daemons.append(_Daemon(node, name, path, _connected(path), later))
+                    self._daemons.append(
+                        _Daemon(node=node, name=name, path=path, vty=_connected(path), next_look=later)
+                    )
 
     @property
     def descriptors(self) -> list[int]:

@@ -189,4 +189,4 @@ def sample_of(frame: LogFrame) -> Sample:
     due, took, count = _SAMPLE.unpack_from(frame.data)
     places = np.frombuffer(frame.data, "<u4", count, _SAMPLE.size)
     words = np.frombuffer(frame.data, "<u8", count, _SAMPLE.size + places.nbytes)
-    return Sample(frame.ns, due, took, places, words)
+    return Sample(ns=frame.ns, due=due, took=took, places=places, words=words)

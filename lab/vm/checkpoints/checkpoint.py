@@ -203,7 +203,9 @@ def _save(name: str, about: CheckpointInfo, write: Callable[[Checkpoint], None])
 
 def now(what: str, guest: Guest, *, automatic: bool) -> CheckpointInfo:
     """Return the description of a checkpoint made of ``guest`` now."""
-    return CheckpointInfo(what, identity(guest), guest.image.hash, time.time(), automatic)
+    return CheckpointInfo(
+        what=what, fits=identity(guest), image=guest.image.hash, saved=time.time(), automatic=automatic
+    )
 
 
 def has_room() -> bool:

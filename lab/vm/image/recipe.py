@@ -144,7 +144,9 @@ def current_recipe(extra: str = "") -> Recipe:
     """Return this rocelab's recipe for this host, with one of ``EXTRAS`` or none. Raises UsageError for others."""
     if extra and extra not in EXTRAS:
         raise UsageError(f"no image with {extra}", f"there is {', '.join(EXTRAS)}")
-    return Recipe(host_arch(), shipped("scripts/guest"), shipped("scripts/requirements-dev.lock"), extra)
+    return Recipe(
+        arch=host_arch(), guest=shipped("scripts/guest"), lock=shipped("scripts/requirements-dev.lock"), extra=extra
+    )
 
 
 def current_recipes() -> list[Recipe]:

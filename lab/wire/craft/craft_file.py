@@ -43,7 +43,7 @@ def load_packets(text: str, source: str) -> list[PacketSpec]:
         packets += [packet] if packet is not None else []
         for key, message, remedy in found:
             here = (*path, key) if key in written or key not in defaults else ("defaults", key)
-            problems.append(Problem(format_path(here), message, remedy, document.line(here)))
+            problems.append(Problem(path=format_path(here), message=message, remedy=remedy, line=document.line(here)))
     if problems:
         once = sorted(set(problems), key=lambda problem: (problem.line, problem))
         raise InvalidInput(source, once[:_MAX_PROBLEMS])
@@ -68,7 +68,7 @@ def _entries(
     """Yield each packet: its path in the document, its own keys, and the shared keys."""
 
     def complain(path: Path, message: str, remedy: str) -> None:
-        problems.append(Problem(format_path(path), message, remedy, document.line(path)))
+        problems.append(Problem(path=format_path(path), message=message, remedy=remedy, line=document.line(path)))
 
     data = document.data
     if not isinstance(data, dict):

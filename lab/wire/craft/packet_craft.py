@@ -102,7 +102,18 @@ def craft(spec: PacketSpec) -> Crafted:
     if spec.kind is PacketKind.PAUSE:
         return Crafted(build.pause(spec.src_mac, PauseFrame(_quanta(spec.quanta, spec.rate))))
     tag = spec.tag if spec.vni is None else None
-    path = build.Path(spec.src_mac, spec.dst_mac, *spec.ends, spec.sport, spec.dscp, spec.ecn, spec.ttl, tag)
+    src, dst = spec.ends
+    path = build.Path(
+        src_mac=spec.src_mac,
+        dst_mac=spec.dst_mac,
+        src=src,
+        dst=dst,
+        entropy=spec.sport,
+        dscp=spec.dscp,
+        ecn=spec.ecn,
+        hops=spec.ttl,
+        tag=tag,
+    )
     message = _message(spec)
     frame = build.rocev2(path, message)
     if spec.bad_icrc:  # built again, so that the UDP checksum is right and only the ICRC is wrong
@@ -242,7 +253,7 @@ def _extension_values(spec: PacketSpec) -> dict[Extension, tuple[str, Any]]:
         Extension.DETH: ("deth", Deth(spec.qkey, spec.srcqp)),
         Extension.FETH: ("feth", Feth(spec.selectivity, spec.placement)),
         Extension.RETH: ("reth", Reth(spec.va, spec.rkey, dmalen)),
-        Extension.ATOMIC_ETH: ("atomiceth", AtomicEth(spec.va, spec.rkey, swap, spec.compare)),
+        Extension.ATOMIC_ETH: ("atomiceth", AtomicEth(va=spec.va, rkey=spec.rkey, swapdt=swap, cmpdt=spec.compare)),
         Extension.AETH: ("aeth", Aeth(_syndrome(spec), spec.msn)),
         Extension.ATOMIC_ACK_ETH: ("origremdt", spec.original),
         Extension.IMMDT: ("immdt", spec.immdt),
@@ -262,13 +273,15 @@ def _tunnelled(frame: bytes, spec: PacketSpec) -> bytes:
     """Return ``frame`` in its tunnel, if any. The outer header copies DSCP and ECN (RFC 6040 section 4.1)."""
     if spec.vni is None:
         return frame
+    src, dst = spec.vtep_ends
     outer = build.Path(
-        spec.vtep_src_mac,
-        spec.vtep_dst_mac,
-        *spec.vtep_ends,
-        spec.vtep_sport,
-        spec.dscp,
-        spec.ecn,
+        src_mac=spec.vtep_src_mac,
+        dst_mac=spec.vtep_dst_mac,
+        src=src,
+        dst=dst,
+        entropy=spec.vtep_sport,
+        dscp=spec.dscp,
+        ecn=spec.ecn,
         tag=spec.tag,
     )
     return build.vxlan(outer, spec.vni, frame)

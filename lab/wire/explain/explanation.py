@@ -123,10 +123,15 @@ def _header(layer: Packet, scene: Scene) -> ExplainedHeader:
         value = layer.getfieldval(description.name)
         meaning = meanings[description.name](value, scene) if description.name in meanings else ""
         fields.append(
-            ExplainedField(description.name, _text(description.i2repr(layer, value)), meaning, _bits(description))
+            ExplainedField(
+                name=description.name,
+                value=_text(description.i2repr(layer, value)),
+                meaning=meaning,
+                bits=_bits(description),
+            )
         )
     title, why = TITLES.get(type(layer), layer.name), REASONS.get(type(layer), "")
-    return ExplainedHeader(title, len(layer.self_build()), tuple(fields), why)
+    return ExplainedHeader(name=title, size=len(layer.self_build()), fields=tuple(fields), why=why)
 
 
 def _bits(description: Any) -> int:
@@ -140,11 +145,17 @@ def _icrc(bth: Packet, scene: Scene) -> ExplainedHeader:
     verdict = scene.frame.icrc
     if verdict is Icrc.UNKNOWN and not scene.whole:
         return ExplainedHeader(
-            "ICRC, invariant CRC", icrc.SIZE, (ExplainedField("ICRC", "not captured", "", 32),), ICRC_REASON
+            name="ICRC, invariant CRC",
+            size=icrc.SIZE,
+            fields=(ExplainedField(name="ICRC", value="not captured", meaning="", bits=32),),
+            why=ICRC_REASON,
         )
     meaning = "not checked" if verdict is Icrc.UNKNOWN else verdict.value if verdict is not None else ""
     return ExplainedHeader(
-        "ICRC, invariant CRC", icrc.SIZE, (ExplainedField("ICRC", f"{bth.ICRC:#010x}", meaning, 32),), ICRC_REASON
+        name="ICRC, invariant CRC",
+        size=icrc.SIZE,
+        fields=(ExplainedField(name="ICRC", value=f"{bth.ICRC:#010x}", meaning=meaning, bits=32),),
+        why=ICRC_REASON,
     )
 
 
