@@ -68,12 +68,14 @@ class UsageError(LabError):
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One broken rule: its place (``links[3].rate``), the message, the remedy, and the source line (0: unknown)."""
+    """An invalid entry of a file: one broken rule."""
 
     path: str
+    """The place in the file, for example links[3].rate."""
     message: str
     remedy: str
     line: int = 0
+    """0 if it is not known."""
 
     def __str__(self) -> str:
         where = f"{self.path}: " if self.path else ""

@@ -36,11 +36,13 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class FeatureVerdict:
-    """The place where a feature works, the missing capabilities of this machine, and the remedy for the first."""
+    """A feature of rocelab on this machine. The remedy is for the first missing capability."""
 
     feature: str
     place: FeaturePlace
+    """The place where the feature works."""
     lacks: tuple[str, ...]
+    """Names of the required capabilities that this machine lacks."""
     remedy: str
 
 

@@ -20,17 +20,17 @@ class HostDistribution:
     """The properties of this machine that decide how something is installed."""
 
     distribution: str
-    """``ID`` of os-release(5): ``debian``, ``ubuntu``."""
+    """ID of os-release(5), for example debian; empty if it is unknown."""
     machine: str
-    """The kernel's name of the processor: ``x86_64``."""
+    """Processor architecture as the kernel reports it: x86_64."""
     release: str
-    """The kernel's release."""
+    """Release of the kernel."""
     root: bool
     in_vm: bool
     kvm: bool
-    """Whether the device of KVM exists; it may still fail to run guests."""
+    """Whether /dev/kvm exists; it may still fail to run guests."""
     time: str = time_source.HOST
-    """Its kind of time, ``time_source.HOST`` or ``VIRTUAL``."""
+    """Clock of the machine: real time (host), or the VM's virtual time."""
 
     @property
     def qemu(self) -> str:

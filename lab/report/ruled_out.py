@@ -29,11 +29,13 @@ _ALARMS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class RuledOut:
-    """A cause that was ruled out, the value that shows it, and the series and phase of that value."""
+    """A cause that was ruled out."""
 
     what: str
     because: str
+    """The figure that rules it out."""
     source: str
+    """The series and phase of that figure."""
 
 
 def broken_phase(recording: Recording, began: float | None) -> RecordingPhase:

@@ -42,31 +42,37 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class ReportedFault:
-    """An injected fault, its place and time in seconds of the recording; ``end`` is None if it was not healed."""
+    """An injected fault, its place and time in seconds of the recording."""
 
     kind: str
     place: str
     parameters: dict[str, str]
     says: str
+    """Description of the kind; empty if the kind is unknown."""
     start: float
     end: float | None = None
+    """null if the fault was not healed."""
     story: bool = True
-    """Whether the fault is the subject of the run; False for those set up before the first phase."""
+    """Whether it is the fault of the run; false for faults set up before the first phase."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A transfer of a pair; times in seconds, payload in bytes, None if messages were not timed."""
+    """A transfer of a pair, and the phase in which it began; empty before the first phase."""
 
     pair: str
     verb: str
     phase: str
     start: float
+    """Seconds since the start of the recording."""
     seconds: float
+    """Duration measured by perftest."""
     bytes: int
+    """Payload bytes."""
     messages: int
     goodput_bps: float
     message_median: float | None
+    """Seconds; null if messages were not timed individually."""
     message_max: float | None
 
 

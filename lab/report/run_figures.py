@@ -22,11 +22,17 @@ WHOLE: Final = "whole run"
 
 @dataclass(frozen=True, slots=True)
 class ReportFigure:
-    """A value of the measure ``kind``, with its source: port or device, series and phase."""
+    """A figure and its source: port or device, series and phase."""
 
     kind: str
+    """The measure: tx_bps (bit/s), paused (share of the phase), queue_peak_bytes, marked_packets or dropped_packets.
+
+    For an RDMA device, one of its counters, for example out_of_seq_request.
+    """
     of: str
+    """A port or an RDMA device."""
     priority: int | None
+    """null for plain links and RDMA devices."""
     series: str
     phase: str
     value: float

@@ -32,7 +32,7 @@ class Answered:
     fix: str
     prevention: str
     level: int = 0
-    """The difficulty of finding it, from 1; 0 if the scenario has none."""
+    """Difficulty, from 1; 0 if it is not given."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
-    """An event: its time in seconds of the recording, its text, and the file of the recording that it is from."""
+    """A line of the timeline: an event."""
 
     at: float
+    """Seconds of the recording."""
     what: str
     source: str
+    """The file that contains the event."""

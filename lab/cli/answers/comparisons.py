@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from lab.cli.answers.base import Answer
+from lab.cli.answers.base import Answer, Models
+from lab.report.compare import comparison
+
+if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
+    from lab.report.compare.comparison import ComparedCause, ComparedCheck
+else:
+    _MODELS = Models()
+    ComparedCause, ComparedCheck = _MODELS.of(comparison.ComparedCause), _MODELS.of(comparison.ComparedCheck)
 
 
 class ComparedRunAnswer(Answer):
@@ -30,26 +37,17 @@ class ComparedRunAnswer(Answer):
     """Length of the window."""
 
 
-class ComparedCheckAnswer(Answer):
+class ComparedCheckAnswer(ComparedCheck):
     """A check of a scenario in both runs; null for a run that does not have the check."""
 
-    name: str
     a: Literal["pass", "fail", "unknown"] | None
     b: Literal["pass", "fail", "unknown"] | None
-    evidence_a: str
-    evidence_b: str
     changed: bool
 
 
-class ComparedCauseAnswer(Answer):
+class ComparedCauseAnswer(ComparedCause):
     """A cause in a diagnosis, with its confidence in each run, 0 to 1; null if that run's diagnosis lacks it."""
 
-    cause: str
-    title: str
-    places: list[str]
-    priority: int | None
-    a: float | None
-    b: float | None
     changed: bool
 
 

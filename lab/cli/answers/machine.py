@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lab.cli.answers.base import Answer
+from lab import errors
+from lab.cli.answers.base import Answer, Models
+from lab.doctor import features, remedies
+
+if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
+    from lab.doctor.features import FeatureVerdict
+    from lab.doctor.remedies import HostDistribution
+    from lab.errors import Problem
+else:
+    _MODELS = Models()
+    Problem, FeatureVerdict = _MODELS.of(errors.Problem), _MODELS.of(features.FeatureVerdict)
+    HostDistribution = _MODELS.of(remedies.HostDistribution)
 
 
-class ProblemAnswer(Answer):
+class ProblemAnswer(Problem):
     """An invalid entry of a file."""
-
-    path: str
-    """The place in the file, for example links[3].rate."""
-    message: str
-    remedy: str
-    line: int
-    """0 if it is not known."""
 
 
 class Error(Answer):
@@ -38,19 +42,9 @@ class ErrorAnswer(Answer):
     error: Error
 
 
-class HostAnswer(Answer):
+class HostAnswer(HostDistribution):
     """The machine that ``rocelab doctor`` examined."""
 
-    distribution: str
-    """ID of os-release(5); empty if it is unknown."""
-    machine: str
-    """Processor architecture as the kernel reports it: x86_64."""
-    release: str
-    """Release of the kernel."""
-    root: bool
-    in_vm: bool
-    kvm: bool
-    """Whether /dev/kvm exists; it may still fail to run guests."""
     time: Literal["host", "virtual"]
     """Clock of the machine: real time (host), or the VM's virtual time."""
 
@@ -69,15 +63,8 @@ class CapabilityAnswer(Answer):
     """Empty if nothing needs to be fixed."""
 
 
-class FeatureAnswer(Answer):
+class FeatureAnswer(FeatureVerdict):
     """A feature of rocelab, of ``rocelab doctor``."""
-
-    feature: str
-    place: Literal["here", "in the VM", "no"]
-    """The place where the feature works."""
-    lacks: list[str]
-    """Names of the required capabilities that this machine lacks."""
-    remedy: str
 
 
 class Doctor(Answer):

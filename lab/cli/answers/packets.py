@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from lab.cli.answers.base import Answer, Models
 from lab.wire import trigger
+from lab.wire.explain import explanation
 
 if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
+    from lab.wire.explain.explanation import ExplainedHeader
     from lab.wire.trigger import TriggerEvent
 else:
-    TriggerEvent = Models().of(trigger.TriggerEvent)
+    _MODELS = Models()
+    TriggerEvent, ExplainedHeader = _MODELS.of(trigger.TriggerEvent), _MODELS.of(explanation.ExplainedHeader)
 
 
 class CapturedLink(Answer):
@@ -34,28 +37,8 @@ class CaptureAnswer(Answer):
     """The event that ended the wait of --on-event."""
 
 
-class FieldAnswer(Answer):
-    """A field of a header."""
-
-    name: str
-    """The name in the specification."""
-    value: str
-    meaning: str
-    """Empty if the value needs no explanation."""
-    bits: int
-    """Size on the wire; 0 if it is variable."""
-
-
-class HeaderAnswer(Answer):
+class HeaderAnswer(ExplainedHeader):
     """A header of a packet, or its payload."""
-
-    name: str
-    size: int
-    """Bytes on the wire."""
-    fields: list[FieldAnswer]
-    """Fields in wire order."""
-    why: str
-    """Why the header matters; may be empty."""
 
 
 class CraftedPacket(Answer):

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from lab.cli.answers.base import Answer
+from lab.cli.answers.base import Answer, Models
+from lab.telemetry.read import recording_summary
+
+if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
+    from lab.telemetry.read.recording_summary import BusyPort
+else:
+    BusyPort = Models().of(recording_summary.BusyPort)
 
 
 class Started(Answer):
@@ -39,12 +45,8 @@ class PhaseAnswer(Answer):
     seconds: float
 
 
-class BusyAnswer(Answer):
+class BusyAnswer(BusyPort):
     """A port and its average load; bit/s of frames."""
-
-    port: str
-    rx_bps: float
-    tx_bps: float
 
 
 class TransferAnswer(Answer):

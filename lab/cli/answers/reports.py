@@ -2,76 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from lab.cli.answers.base import Answer
+from lab.cli.answers.base import Answer, Models
 from lab.cli.answers.diagnoses import Diagnosis
-from lab.cli.answers.recordings import TransferAnswer
+from lab.report import ruled_out, run_facts, run_figures, scenario_text, timeline_entry
+
+if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
+    from lab.report.ruled_out import RuledOut
+    from lab.report.run_facts import Moved, ReportedFault, Span
+    from lab.report.run_figures import ReportFigure
+    from lab.report.scenario_text import Answered, Check
+    from lab.report.timeline_entry import TimelineEntry
+else:
+    _MODELS = Models()
+    Moved, ReportedFault, Span = (
+        _MODELS.of(kind) for kind in (run_facts.Moved, run_facts.ReportedFault, run_facts.Span)
+    )
+    Answered, Check = _MODELS.of(scenario_text.Answered), _MODELS.of(scenario_text.Check)
+    ReportFigure, RuledOut = _MODELS.of(run_figures.ReportFigure), _MODELS.of(ruled_out.RuledOut)
+    TimelineEntry = _MODELS.of(timeline_entry.TimelineEntry)
 
 
-class ReportedPhase(Answer):
+class ReportedPhase(Span):
     """A phase of a run; times are seconds of the recording."""
 
-    name: str
-    start: float
-    end: float
 
-
-class ReportedFaultAnswer(Answer):
+class ReportedFaultAnswer(ReportedFault):
     """An injected fault, from the ground truth in the recording."""
 
-    kind: str
-    place: str
-    parameters: dict[str, str]
-    says: str
-    """Description of the kind; empty if the kind is unknown."""
-    start: float
-    end: float | None
-    """null if the fault was not healed."""
-    story: bool
-    """Whether it is the fault of the run; false for faults set up before the first phase."""
 
-
-class TimelineAnswer(Answer):
+class TimelineAnswer(TimelineEntry):
     """A line of the timeline."""
 
-    at: float
-    """Seconds of the recording."""
-    what: str
-    source: str
-    """The file that contains the event."""
 
-
-class ReportedCheck(Answer):
+class ReportedCheck(Check):
     """The verdict of a check on the run."""
 
-    name: str
-    meaning: str
     outcome: Literal["pass", "fail", "unknown"]
-    evidence: str
 
 
-class FigureAnswer(Answer):
+class FigureAnswer(ReportFigure):
     """A figure and its source."""
 
-    kind: str
-    """The measure: tx_bps (bit/s), paused (share of the phase), queue_peak_bytes, marked_packets or dropped_packets.
 
-    For an RDMA device, one of its counters, for example out_of_seq_request.
-    """
-    of: str
-    """A port or an RDMA device."""
-    priority: int | None
-    """null for plain links and RDMA devices."""
-    series: str
-    phase: str
-    value: float
-
-
-class ReportedTransfer(TransferAnswer):
+class ReportedTransfer(Moved):
     """A transfer of a pair of hosts, and the phase in which it began; empty before the first phase."""
 
-    phase: str
+    verb: Literal["write", "read", "send"]
 
 
 class ReportedPacket(Answer):
@@ -88,26 +66,12 @@ class ReportedPacket(Answer):
     line: str
 
 
-class RootCause(Answer):
+class RootCause(Answered):
     """The root cause from the scenario's own description; it is not the result of a diagnosis."""
 
-    cause: str
-    where: str
-    because: str
-    fix: str
-    prevention: str
-    level: int
-    """Difficulty, from 1; 0 if it is not given."""
 
-
-class RuledOutAnswer(Answer):
+class RuledOutAnswer(RuledOut):
     """A cause that was ruled out."""
-
-    what: str
-    because: str
-    """The figure that rules it out."""
-    source: str
-    """The series and phase of that figure."""
 
 
 class ReportAnswer(Answer):

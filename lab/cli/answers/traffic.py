@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from lab.cli.answers.base import Answer, Models
+from lab.model.values import expectation
 from lab.rdma import measure, receive_cap, window_counters
 
 if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
+    from lab.model.values.expectation import ExpectationResult
     from lab.rdma.measure import BandwidthResult, LatencyResult, Total
     from lab.rdma.receive_cap import Arrived
     from lab.rdma.window_counters import Balance
@@ -15,6 +17,7 @@ else:
     _MODELS = Models(besides={window_counters.Balance: {"under_way": int}})
     Arrived, Balance = _MODELS.of(receive_cap.Arrived), _MODELS.of(window_counters.Balance)
     BandwidthResult, LatencyResult = _MODELS.of(measure.BandwidthResult), _MODELS.of(measure.LatencyResult)
+    ExpectationResult = _MODELS.of(expectation.ExpectationResult)
     Total = _MODELS.of(measure.Total)
 
 
@@ -74,14 +77,8 @@ class RdmaShow(Answer):
     devices: list[RdmaDevice]
 
 
-class ExpectationAnswer(Answer):
+class ExpectationAnswer(ExpectationResult):
     """An expectation of ``rocelab expect``."""
-
-    expected: str
-    verdict: Literal["pass", "fail", "unknown"]
-    value: float | None
-    """The measured value in bytes, bit/s or seconds; null if it was not measured."""
-    seen: str
 
 
 class Expect(Answer):

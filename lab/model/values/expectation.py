@@ -87,6 +87,7 @@ class ExpectationResult:
     expected: str
     verdict: ExpectationVerdict
     value: float | None
+    """The measured value in bytes, bit/s or seconds; null if it was not measured."""
     seen: str
 
 

@@ -39,25 +39,28 @@ _SHOWN: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class ExplainedField:
-    """One field: the specification's name, the value as text, and its meaning, often empty.
-
-    ``bits`` is its width on the wire, 0 if that is not fixed.
-    """
+    """A field of a header."""
 
     name: str
+    """The name in the specification."""
     value: str
     meaning: str = ""
+    """Empty if the value needs no explanation."""
     bits: int = 0
+    """Size on the wire; 0 if it is variable."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedHeader:
-    """One header of ``size`` bytes on the wire: its fields in wire order, and ``why`` it matters, if known."""
+    """A header of a packet, or its payload."""
 
     name: str
     size: int
+    """Bytes on the wire."""
     fields: tuple[ExplainedField, ...]
+    """Fields in wire order."""
     why: str = ""
+    """Why the header matters; may be empty."""
 
     @property
     def figure(self) -> list[str]:
