@@ -19,6 +19,7 @@ from lab.rdma.continuous_transfers import flowing
 from lab.rdma.measure import BandwidthTest, Verb
 from lab.rdma.nic_choice import find_pair
 from lab.scenario import port_restore as kept
+from lab.telemetry.store.recording_folder import RecordKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from lab.faults.ledger import Entry
     from lab.kernel.process.process import Completed
     from lab.model.qos.port import NodeQos
-    from lab.telemetry.read.transfers import Transfer
 
 _POLL: Final = 0.02
 
@@ -44,11 +44,8 @@ class Notebook(Protocol):
     def command(self, node: str, argv: Sequence[str], result: Completed, *, began: int) -> None:
         """Record a command that was run in a node."""
 
-    def transfer(self, transfer: Transfer) -> None:
-        """Record a completed transfer."""
-
-    def truth(self, **data: Any) -> None:
-        """Record an injected or healed fault."""
+    def record(self, record_kind: RecordKind, /, *, ns: int | None = None, **data: Any) -> int:
+        """Add a record of a time, by default now."""
 
 
 @dataclass
@@ -123,8 +120,12 @@ class Stage:
         """
         drawn = {"seed": self.seed} if "seed" in find_kind(kind).parameters.model_fields else {}
         given = {**drawn, **{name.replace("_", "-"): value for name, value in parameters.items()}}
-        self.recorder.truth(
-            did="inject", kind=kind, place=place, parameters={name: str(value) for name, value in given.items()}
+        self.recorder.record(
+            RecordKind.TRUTH,
+            did="inject",
+            kind=kind,
+            place=place,
+            parameters={name: str(value) for name, value in given.items()},
         )
         wish = FaultRequest(kind, place, given)
         self.tell(f"  {wish}")
@@ -133,7 +134,7 @@ class Stage:
     def heal(self, entry: Entry) -> None:
         """Heal a fault."""
         fault_engine.heal(replace(self.fabric), [entry.number], self._wait)
-        self.recorder.truth(did="heal", kind=entry.kind, place=entry.place)
+        self.recorder.record(RecordKind.TRUTH, did="heal", kind=entry.kind, place=entry.place)
         self.tell(f"  healed {entry}")
 
     def set(self, ports: str, *settings: str) -> None:

@@ -21,6 +21,7 @@ from lab.rdma.nic_choice import find_pair
 from lab.rdma.perftest_session import Patience
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.record.recorder import DEFAULT_HZ, Recorder
+from lab.telemetry.store.recording_folder import RecordKind
 from lab.testing.block_counters import counting
 from lab.testing.block_packets import capturing
 from lab.testing.count import Count
@@ -148,7 +149,9 @@ class Injected:
         if any(each.number == self.entry.number for each in fault_engine.running(self.fabric.live)):
             fault_engine.heal(replace(self.fabric.live), [self.entry.number], _wait)
             if self.fabric.recorder is not None:
-                self.fabric.recorder.truth(did="heal", kind=self.entry.kind, place=self.entry.place)
+                self.fabric.recorder.record(
+                    RecordKind.TRUTH, did="heal", kind=self.entry.kind, place=self.entry.place
+                )
 
     def __enter__(self) -> Injected:
         return self
@@ -172,7 +175,7 @@ class Faults:
         )
         if self.fabric.recorder is not None:
             told = {name: str(value) for name, value in written.items()}
-            self.fabric.recorder.truth(did="inject", kind=kind, place=place, parameters=told)
+            self.fabric.recorder.record(RecordKind.TRUTH, did="inject", kind=kind, place=place, parameters=told)
         self._injected.append(Injected(self.fabric, entry))
         return self._injected[-1]
 

@@ -11,7 +11,7 @@ import contextlib
 import re
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 from lab.terminal_text import printable
 
@@ -112,14 +112,14 @@ def _append(made: _Command, began: int, code: int) -> None:
         "stdout": output, "stderr": "",
     }  # fmt: skip
     for folder in made.folders:
-        _to(folder, "commands", line)
+        _to(folder, "COMMAND", line)
 
 
 def injected(state: FabricState, did: str, kind: str, place: str, parameters: dict[str, str]) -> None:
     """Write to the ground truth of the fabric's recordings that a fault was injected or healed (``did``)."""
     line = {"ns": time.monotonic_ns(), "did": did, "kind": kind, "place": place, "parameters": parameters}
     for folder in _recorded_into(state):
-        _to(folder, "truth", line)
+        _to(folder, "TRUTH", line)
 
 
 def _recorded_into(state: FabricState) -> list[Path]:
@@ -129,11 +129,15 @@ def _recorded_into(state: FabricState) -> list[Path]:
     return [each.folder for each in recorders.running(state)]
 
 
-def _to(recording: Path, what: str, line: dict[str, Any]) -> None:
+def _to(recording: Path, kind: Literal["COMMAND", "TRUTH"], line: dict[str, Any]) -> None:
     """Append a line to a recording; errors are ignored, because the command itself has succeeded."""
-    from lab.telemetry.store.recording_folder import Folder, append_line  # noqa: PLC0415 - needed only for recordings
+    from lab.telemetry.store.recording_folder import (  # noqa: PLC0415 - needed only for recordings
+        Folder,
+        RecordKind,
+        append_line,
+    )
 
     folder = Folder(recording)
     with contextlib.suppress(OSError):
         if folder.about.exists():
-            append_line(folder.commands if what == "commands" else folder.truth, line)
+            append_line(folder.records(RecordKind[kind]), line)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lab.backends.backend import Fabric
     from lab.kernel.process.process import Completed
     from lab.scenario.api import Parameters, Scenario
-    from lab.telemetry.read.transfers import Transfer
+    from lab.telemetry.store.recording_folder import RecordKind
 
 GO_ON: Final = signal.SIGUSR1
 _BEGINNING: Final = 600.0
@@ -53,11 +53,9 @@ class Unrecorded:
     def command(self, node: str, argv: Sequence[str], result: Completed, *, began: int) -> None:
         """Discard a command."""
 
-    def transfer(self, transfer: Transfer) -> None:
-        """Discard a transfer."""
-
-    def truth(self, **data: Any) -> None:
-        """Discard a fault."""
+    def record(self, record_kind: RecordKind, /, *, ns: int | None = None, **data: Any) -> int:  # noqa: ARG002
+        """Discard a record."""
+        return ns or 0
 
 
 @dataclass(kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from lab.model.hosts import parse_pair
@@ -9,6 +10,7 @@ from lab.rdma.completion import complete, complete_each
 from lab.rdma.measure import BandwidthTest, Verb
 from lab.rdma.nic_choice import find_pair
 from lab.telemetry.read.transfers import Transfer
+from lab.telemetry.store.recording_folder import RecordKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,16 +45,15 @@ def fetch(stage: Stage, *pairs: str, messages: int, size: int = 65536) -> None:
 
 def _keep(stage: Stage, verb: Verb, size: int, qps: int, completions: Iterable[Completion]) -> None:
     for each in sorted(completions, key=lambda one: one.began + one.seconds):
-        stage.recorder.transfer(
-            Transfer(
-                ns=round(each.began * 1e9),
-                src=str(each.pair.src),
-                dst=str(each.pair.dst),
-                verb=verb.value,
-                size=size,
-                qps=qps,
-                messages=each.messages,
-                seconds=each.seconds,
-                times=each.times,
-            )
+        finished = Transfer(
+            ns=round(each.began * 1e9),
+            src=str(each.pair.src),
+            dst=str(each.pair.dst),
+            verb=verb.value,
+            size=size,
+            qps=qps,
+            messages=each.messages,
+            seconds=each.seconds,
+            times=each.times,
         )
+        stage.recorder.record(RecordKind.TRANSFER, **asdict(finished))

@@ -32,6 +32,7 @@ from lab.telemetry.store.recording_folder import (
     read_about,
     read_json,
     read_lines,
+    read_records,
     wall_offset,
 )
 from lab.telemetry.store.row_tables import RowSchema
@@ -317,10 +318,7 @@ class Recording:
     @cached_property
     def commands(self) -> tuple[RecordedCommand, ...]:
         """The commands that the caller ran, in the order in which they were recorded."""
-        try:
-            return tuple(map(_command, read_lines(self.folder.commands)))
-        except (TypeError, ValueError, KeyError) as error:
-            raise invalid(self.folder.commands, "is damaged") from error
+        return read_records(self.folder.commands, _command)
 
     @cached_property
     def _transfers(self) -> tuple[Transfer, ...]:
@@ -383,13 +381,10 @@ class Recording:
         Raises like ``state``.
         """
         found = dict(self.qos())
-        try:
-            lines = [line for line in read_lines(self.folder.configuration) if line["ns"] <= ns]
-            for line in lines:
-                found.update({name: restore_node(node) for name, node in line["nodes"].items()})
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise invalid(self.folder.configuration, "is damaged") from error
-        return found, bool(lines)
+        changes = [nodes for at, nodes in read_records(self.folder.configuration, _configuration) if at <= ns]
+        for nodes in changes:
+            found.update(nodes)
+        return found, bool(changes)
 
     def forwarding_at(self, ns: int) -> Mapping[str, Mapping[str, Any]]:
         """Return an overlay's forwarding state by node at a time (see ``lab.telemetry.record.forwarding_state``).
@@ -397,11 +392,8 @@ class Recording:
         Empty for a fabric without an overlay, and if it was not recorded.
         """
         found: dict[str, Mapping[str, Any]] = {}
-        try:
-            for line in read_lines(self.folder.forwarding):
-                found.update(line["nodes"] if line["ns"] <= ns else {})
-        except (ValueError, KeyError, TypeError) as error:
-            raise invalid(self.folder.forwarding, "is damaged") from error
+        for at, nodes in read_records(self.folder.forwarding, _forwarding):
+            found.update(nodes if at <= ns else {})
         return found
 
     def truth(self) -> list[Mapping[str, Any]]:
@@ -462,6 +454,15 @@ class Recording:
         ns = int(told.pop("ns"))
         known = {name: str(told.pop(name, "")) for name in ("source", "kind", "node", "interface")}
         return RecordedEvent(ns, (ns - self.clock.start) / _NS, **known, data=told)
+
+
+def _configuration(line: Mapping[str, Any]) -> tuple[int, dict[str, NodeQos]]:
+    """Return the time of a change, and the nodes that it changed."""
+    return line["ns"], {name: restore_node(node) for name, node in line["nodes"].items()}
+
+
+def _forwarding(line: Mapping[str, Any]) -> tuple[int, dict[str, Mapping[str, Any]]]:
+    return line["ns"], dict(line["nodes"])
 
 
 def _command(line: Mapping[str, Any]) -> RecordedCommand:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lab.telemetry.store.recording_folder import invalid, read_lines
+from lab.telemetry.store.recording_folder import read_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,10 +86,7 @@ class Transfer:
 
 def read_transfers(path: Path) -> tuple[Transfer, ...]:
     """Read the transfers of a recording, in the order of their ends; InvalidInput if the file is damaged."""
-    try:
-        return tuple(_read(line) for line in read_lines(path))
-    except (TypeError, ValueError, KeyError, OverflowError) as error:
-        raise invalid(path, "is damaged") from error
+    return read_records(path, _read)
 
 
 def _read(line: Mapping[str, Any]) -> Transfer:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from lab.errors import OperationFailed, UsageError
@@ -29,7 +29,7 @@ from lab.telemetry.record.host_facts import host_facts
 from lab.telemetry.record.node_state import state_of
 from lab.telemetry.sample.sampler_setup import capturing, sampling
 from lab.telemetry.store import recording_folder as files
-from lab.telemetry.store.recording_folder import Folder
+from lab.telemetry.store.recording_folder import Folder, RecordKind
 from lab.wire.pcapng import MAX_SNAPLEN
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from lab.backends.backend import Fabric
     from lab.kernel.process.process import Completed
     from lab.model.qos.port import NodeQos
-    from lab.telemetry.read.transfers import Transfer
     from lab.telemetry.sample.child_process import Offspring
 
 DEFAULT_HZ: Final = 20.0
@@ -132,21 +131,22 @@ class Recorder:
 
     def command(self, node: str, argv: Sequence[str], result: Completed, *, began: int) -> None:
         """Record a finished command of a node ("" for none); it ``began`` at this time of CLOCK_MONOTONIC in ns."""
-        self._append(
-            self.folder.commands,
-            {
-                "ns": began, "end_ns": time.monotonic_ns(), "node": node, "argv": [str(word) for word in argv],
-                "exit_code": result.returncode, "stdout": result.stdout or "", "stderr": result.stderr or "",
-            },
+        self.record(
+            RecordKind.COMMAND, ns=began, end_ns=time.monotonic_ns(), node=node, argv=[str(word) for word in argv],
+            exit_code=result.returncode, stdout=result.stdout or "", stderr=result.stderr or "",
         )  # fmt: skip
 
-    def transfer(self, transfer: Transfer) -> None:
-        """Record a finished transfer."""
-        self._append(self.folder.transfers, asdict(transfer))
+    def record(self, record_kind: RecordKind, /, *, ns: int | None = None, **data: Any) -> int:
+        """Add a record of a time, by default now (ns of CLOCK_MONOTONIC), and return the time.
 
-    def truth(self, **data: Any) -> None:
-        """Record an injected fault, apart from all files that diagnosis reads."""
-        self._append(self.folder.truth, {"ns": time.monotonic_ns(), **data})
+        OperationFailed if it cannot be written.
+        """
+        at = time.monotonic_ns() if ns is None else ns
+        try:
+            files.append_line(self.folder.records(record_kind), {"ns": at, **data})
+        except OSError as error:
+            raise _failed(self.folder, error.strerror or str(error)) from error
+        return at
 
     def rest(self) -> None:
         """Pause until ``wake``: no samples, and no events of ports, kernel and routers."""
@@ -198,9 +198,9 @@ class Recorder:
             self._sampler.end()
 
     def _note(self, kind: str, **data: Any) -> int:
-        ns = int(_answer(self.folder, self._sampler, "mark")["ns"])
-        self._append(self.folder.notes, {"ns": ns, "kind": kind, **data})
-        return ns
+        return self.record(
+            RecordKind.NOTE, ns=int(_answer(self.folder, self._sampler, "mark")["ns"]), kind=kind, **data
+        )
 
     def _keep_configuration(self, ns: int) -> None:
         """Record the port configuration of nodes whose configuration changed since it was recorded last.
@@ -210,7 +210,7 @@ class Recorder:
         now = self.fabric.state.load_qos()
         changed = {name: dump_node(node) for name, node in now.items() if self._configured.get(name) != node}
         self._configured = now
-        self._append(self.folder.configuration, {"ns": ns, "nodes": changed})
+        self.record(RecordKind.CONFIGURATION, ns=ns, nodes=changed)
 
     def _keep_forwarding(self, ns: int) -> None:
         """Record the forwarding state of an overlay's nodes whose state changed since it was recorded last."""
@@ -218,13 +218,7 @@ class Recorder:
         changed = {name: node for name, node in now.items() if self._forwards.get(name) != node}
         self._forwards = now
         if now:
-            self._append(self.folder.forwarding, {"ns": ns, "nodes": changed})
-
-    def _append(self, path: Path, data: dict[str, Any]) -> None:
-        try:
-            files.append_line(path, data)
-        except OSError as error:
-            raise _failed(self.folder, error.strerror or str(error)) from error
+            self.record(RecordKind.FORWARDING, ns=ns, nodes=changed)
 
 
 def _made(path: Path) -> Folder:

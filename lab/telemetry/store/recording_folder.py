@@ -9,7 +9,8 @@ import contextlib
 import json
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lab.errors import InvalidInput, Problem, UsageError
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+_Record = TypeVar("_Record")
 FORMAT: Final = "rocelab-recording"
 VERSION: Final = 1
 """The version of the format: raised when an older reader would misread the files."""
@@ -24,6 +26,23 @@ _MOST_NS: Final = 1 << 62
 _MOST_SECONDS: Final = 1e9
 _SHOWN: Final = 40
 """Maximum number of characters of a damaged value in an error message."""
+
+
+class RecordKind(StrEnum):
+    """The kinds of records that callers add. A value is the kind's file, JSON lines, in the recording's directory."""
+
+    NOTE = "notes.jsonl"
+    """Phases and notes."""
+    COMMAND = "commands.jsonl"
+    """Commands run by the caller, with output and exit code."""
+    TRANSFER = "transfers.jsonl"
+    """Finished transfers, and the duration of each."""
+    TRUTH = "truth/truth.jsonl"
+    """Injected faults; diagnosis must not read it."""
+    CONFIGURATION = "state/configuration.jsonl"
+    """Changes of the ports' QoS, as found at the beginning of each phase."""
+    FORWARDING = "state/forwarding.jsonl"
+    """In a fabric with an overlay: the nodes' forwarding state at the start, and its changes at each phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +79,17 @@ class Folder:
     @property
     def notes(self) -> Path:
         """The caller's phases and notes."""
-        return self.path / "notes.jsonl"
+        return self.records(RecordKind.NOTE)
 
     @property
     def commands(self) -> Path:
         """Commands run by the caller, with output and exit code."""
-        return self.path / "commands.jsonl"
+        return self.records(RecordKind.COMMAND)
 
     @property
     def transfers(self) -> Path:
         """Finished transfers, and the duration of each."""
-        return self.path / "transfers.jsonl"
+        return self.records(RecordKind.TRANSFER)
 
     @property
     def captures(self) -> Path:
@@ -85,7 +104,7 @@ class Folder:
     @property
     def truth(self) -> Path:
         """Injected faults; diagnosis must not read it."""
-        return self.path / "truth" / "truth.jsonl"
+        return self.records(RecordKind.TRUTH)
 
     @property
     def topology(self) -> Path:
@@ -99,12 +118,16 @@ class Folder:
     @property
     def configuration(self) -> Path:
         """Changes of the ports' QoS, as found at the beginning of each phase."""
-        return self.path / "state" / "configuration.jsonl"
+        return self.records(RecordKind.CONFIGURATION)
 
     @property
     def forwarding(self) -> Path:
         """In a fabric with an overlay: the nodes' forwarding state at the start, and its changes at each phase."""
-        return self.path / "state" / "forwarding.jsonl"
+        return self.records(RecordKind.FORWARDING)
+
+    def records(self, kind: RecordKind) -> Path:
+        """The path of the records of a kind."""
+        return self.path / kind.value
 
     def facts(self, what: str) -> Path:
         """The path of ``params`` or ``host``."""
@@ -231,6 +254,14 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
         if not isinstance(found, dict) or not _is_time(found.get("ns")):
             raise invalid(path, f"line {number} has no time")
         yield found
+
+
+def read_records(path: Path, parse: Callable[[Mapping[str, Any]], _Record]) -> tuple[_Record, ...]:
+    """Return the records of a JSON-lines file as values of one type; InvalidInput if one of them is damaged."""
+    try:
+        return tuple(map(parse, read_lines(path)))
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise invalid(path, "is damaged") from error
 
 
 def write_json(path: Path, data: Any) -> None:

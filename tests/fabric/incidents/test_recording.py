@@ -14,6 +14,7 @@ from lab.backends.lifecycle import open_fabric
 from lab.rdma.sysfs import until
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.record.recorder import Recorder
+from lab.telemetry.store.recording_folder import RecordKind
 from tests.fabric.command import rocelab
 from tests.patience import PATIENCE
 from tests.recorded import killed_after
@@ -68,7 +69,7 @@ def test_what_interfaces_counted_is_what_ip_says(fabric: Fabric, tmp_path: Path)
         began = time.monotonic_ns()
         argv, done = ping(fabric, 30)
         recorder.command("h1", argv, done, began=began)
-        recorder.truth(kind="nothing")
+        recorder.record(RecordKind.TRUTH, kind="nothing")
         earlier = {node: counted_by_ip(fabric, node) for node in ("h1", "h2")}
         recorder.phase("after")
         later = {node: counted_by_ip(fabric, node) for node in ("h1", "h2")}

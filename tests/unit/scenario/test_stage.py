@@ -11,6 +11,7 @@ from lab.faults import fault_engine
 from lab.faults.ledger import Ledger
 from lab.model.load import load_topology
 from lab.scenario.stage import Stage
+from lab.telemetry.store.recording_folder import RecordKind
 from tests.unit.running import Running, run
 
 TOPOLOGY = load_topology(
@@ -24,8 +25,10 @@ class Kept:
     def __init__(self) -> None:
         self.truths: list[dict[str, Any]] = []
 
-    def truth(self, **data: Any) -> None:
+    def record(self, record_kind: RecordKind, /, *, ns: int | None = None, **data: Any) -> int:
+        assert record_kind is RecordKind.TRUTH
         self.truths.append(data)
+        return ns or 0
 
     def note(self, text: str, **_: Any) -> int:
         return len(text)

@@ -18,6 +18,7 @@ from lab.scenario.challenges import challenge_process, challenge_record
 from lab.scenario.challenges.challenge_process import GO_ON, WaitingStage
 from lab.scenario.challenges.challenge_record import Challenge
 from lab.telemetry.record.recorder import Recorder
+from lab.telemetry.store.recording_folder import RecordKind
 from tests.unit.running import Running, run
 from tests.unit.scenario.test_stage import TOPOLOGY
 
@@ -42,8 +43,10 @@ class Kept:
         self.told.append(text)
         return 0
 
-    def truth(self, **data: Any) -> None:
+    def record(self, record_kind: RecordKind, /, *, ns: int | None = None, **data: Any) -> int:
+        assert record_kind is RecordKind.TRUTH
         self.told.append(f"{data['did']} {data['kind']}")
+        return ns or 0
 
     def rest(self) -> None:
         self.told.append("rests")

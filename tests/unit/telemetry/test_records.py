@@ -1,0 +1,63 @@
+"""Records that callers add: one way to write all kinds, and readers that return values of one type."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from lab.errors import InvalidInput, OperationFailed
+from lab.telemetry.record.recorder import Recorder
+from lab.telemetry.store.recording_folder import Folder, RecordKind, read_lines, read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Recorder:
+    """A recorder without a sampler: records do not need one."""
+    unused = cast("Any", None)
+    return Recorder(folder=Folder(tmp_path), fabric=unused, about={}, with_state=False, _sampler=unused)
+
+
+def number(line: Mapping[str, Any]) -> tuple[int, int]:
+    return line["ns"], int(line["value"])
+
+
+@pytest.mark.parametrize("kind", RecordKind)
+def test_every_kind_is_written_and_read_alike(recorder: Recorder, kind: RecordKind) -> None:
+    assert recorder.record(kind, ns=5, value=1) == 5
+    before = time.monotonic_ns()
+    assert before <= recorder.record(kind, value=2, kind="any data") <= time.monotonic_ns()
+    (first, (ns, second)) = read_records(recorder.folder.records(kind), number)
+    assert (first, second) == ((5, 1), 2)
+    assert ns >= before
+
+
+def test_kinds_have_files_of_their_own(recorder: Recorder) -> None:
+    for value, kind in enumerate(RecordKind):
+        recorder.record(kind, ns=1, value=value)
+    folder = recorder.folder
+    paths = (folder.notes, folder.commands, folder.transfers, folder.truth, folder.configuration, folder.forwarding)
+    assert [line["value"] for path in paths for line in read_lines(path)] == list(range(len(RecordKind)))
+
+
+@pytest.mark.parametrize("line", ['{"ns": 1}', '{"ns": 1, "value": "x"}', '{"ns": 1, "value": [1]}'])
+def test_a_record_of_another_form_is_damage(tmp_path: Path, line: str) -> None:
+    path = Folder(tmp_path).notes
+    path.write_text(f"{line}\n")
+    with pytest.raises(InvalidInput, match="is damaged"):
+        read_records(path, number)
+
+
+def test_a_kind_that_was_never_recorded_has_no_records(tmp_path: Path) -> None:
+    assert read_records(Folder(tmp_path).truth, number) == ()
+
+
+def test_a_failed_write_is_reported(recorder: Recorder) -> None:
+    recorder.folder.notes.mkdir()
+    with pytest.raises(OperationFailed, match="everything before that can be read"):
+        recorder.record(RecordKind.NOTE, value=1)
