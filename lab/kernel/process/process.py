@@ -249,14 +249,30 @@ def wait(process: Process, timeout: float) -> int:
 
 
 def stop(process: Process, grace: float = 2.0, ask: signal.Signals = signal.SIGTERM) -> int:
-    """Signal a started program to end, ``kill_all`` it after ``grace`` seconds, and return its exit code."""
+    """Signal a started program to end, and return its exit code.
+
+    When it has ended, or after ``grace`` seconds, ``kill_all`` ends it with everything in its session. A program that
+    had ended before may have left a daemon, which goes on.
+    """
     if process.poll() is None:
         process.send_signal(ask)
-        try:
-            return process.wait(grace)
-        except subprocess.TimeoutExpired:
+        _await_end(process, grace)
+        if process.returncode is None:
             kill_all(process)
     return process.wait()
+
+
+def _await_end(process: Process, timeout: float) -> None:
+    """Return when a program has ended, or after ``timeout`` seconds.
+
+    Its exit code is not fetched: until then no other process can get its pid, which is that of its process group.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        descriptor = os.pidfd_open(process.pid)
+        try:
+            select.select([descriptor], [], [], timeout)
+        finally:
+            os.close(descriptor)
 
 
 def kill(pids: Iterable[int], *, meant: Callable[[int], bool], timeout: float = 10.0) -> None:

@@ -64,6 +64,28 @@ def test_so_does_a_started_one_that_does_not_end_when_asked(end: Callable[[proce
     await_end(pid)
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_so_does_a_stopped_one_that_ends_when_asked(number: signal.Signals) -> None:
+    """The program ends and leaves its child, as a shell and many wrappers do."""
+    script = f"trap 'exit 5' {number.name[3:]}; sleep 600 & echo $!; while :; do wait; done"
+    with process.start(["sh", "-c", script], stdout=process.PIPE) as program:
+        assert program.stdout is not None
+        pid = int(program.stdout.readline())
+        assert process.stop(program, PATIENCE, number) == 5
+    await_end(pid)
+
+
+def test_stopping_a_program_of_our_own_session_ends_it_alone() -> None:
+    within = process.Surroundings(new_session=False)
+    with (
+        process.start(["sleep", "600"], within=within) as other,
+        process.start(["sleep", "600"], within=within) as program,
+    ):
+        assert process.stop(program) == -signal.SIGTERM
+        assert other.poll() is None
+        assert process.stop(other) == -signal.SIGTERM
+
+
 def test_a_program_that_ends_may_leave_one_running() -> None:
     """As daemons do."""
     pid = int(process.run(["sh", "-c", "sleep 600 > /dev/null 2>&1 & echo $!"]).stdout)
