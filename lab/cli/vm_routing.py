@@ -5,14 +5,17 @@ Every command imports this module. The modules about fabrics and VMs take 3 MB, 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from typing import TYPE_CHECKING, Any
 
 from lab.cli.command_registry import Target
-from lab.errors import ExitCode, OperationFailed
+from lab.errors import ExitCode, OperationFailed, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lab.cli.command_line import CommandLine
     from lab.vm.host.vm_state import RunningVm, StateFolder
 
@@ -46,9 +49,9 @@ def run_in_vm(line: CommandLine) -> int:
 
 
 def ask_vm(*words: str) -> Any:
-    """Return the answer of ``rocelab WORDS --json`` in the VM; None if no VM is up, or the VM reports a usage error.
+    """Return the answer of ``rocelab WORDS --json`` in the VM; None if no VM is up.
 
-    A usage error means, for example, that the VM has no such fabric. OperationFailed if the command fails otherwise.
+    UsageError with the VM's own message if it rejects the command, OperationFailed if the command fails otherwise.
     """
     machine = _shared_vm()
     if machine is None:
@@ -57,10 +60,18 @@ def ask_vm(*words: str) -> Any:
 
     code, output = ask(*machine, ["rocelab", *words, "--json"])
     if code == ExitCode.USAGE:
-        return None
+        raise _rejection(output, words)
     if code:
         raise OperationFailed(f"the VM does not answer rocelab {' '.join(words)}", f"rocelab --vm {' '.join(words)}")
     return json.loads(output)
+
+
+def _rejection(output: bytes, words: Sequence[str]) -> UsageError:
+    """Return the usage error that a command in the VM printed as JSON; errors of its arguments are no JSON."""
+    with contextlib.suppress(ValueError, LookupError, TypeError):
+        error = json.loads(output)["error"]
+        return UsageError(error["message"], error["remedy"])
+    return UsageError(f"the VM rejects rocelab {' '.join(words)}", f"rocelab --vm {' '.join(words)}")
 
 
 def _shared_vm() -> tuple[StateFolder, RunningVm] | None:

@@ -53,11 +53,18 @@ class Vty:
         self.socket.close()
 
     def ask(self, command: str) -> None:
-        """Send a command; raise OperationFailed if the connection is closed or the socket is full."""
+        """Send a command; raise OperationFailed if the connection is closed or the socket has no room for all of it.
+
+        A command that was sent in part would be joined with the next one, so the connection is closed then.
+        """
+        line = command.encode() + b"\0"
         try:
-            self.socket.send(command.encode() + b"\0")
+            sent = self.socket.send(line)
         except OSError as error:
             raise self._lost() from error
+        if sent < len(line):
+            self.close()
+            raise OperationFailed(f"the daemon at {self._path} does not read its commands", "is it stopped?")
 
     def answer(self) -> str | None:
         """Return the next answer, or None while it is incomplete; raise OperationFailed if the connection is lost."""

@@ -71,14 +71,19 @@ def _look_up(fabric: str | None, name: str) -> list[Address]:
 
     if fabric is not None and (Path(fabric).suffix in {".yaml", ".yml"} or Path(fabric).is_file()):
         topology = read_topology(Path(fabric), time_source.reaction())
-    elif len(all_fabrics()) == 0 and (there := ask_vm("inspect", *(["--fabric", fabric] if fabric else []))):
-        return _addresses_in(there, name)
+    elif len(all_fabrics()) == 0 and _runs_there(fabric, ask_vm("ls") or []):
+        return _addresses_in(ask_vm("inspect", *(["--fabric", fabric] if fabric else [])), name)
     elif fabric is None and len(all_fabrics()) != 1:
         remedy = "write its IP address, or give --fabric and a running fabric's name or a topology file"
         raise UsageError(f"no fabric is running to look up {name!r}", remedy)
     else:
         topology = find_fabric(fabric).load_topology()
     return addresses_of(plan_addresses(topology), name)
+
+
+def _runs_there(fabric: str | None, listed: list[dict[str, Any]]) -> bool:
+    """Return whether a fabric is in the VM's answer to ``rocelab ls``; None means any fabric."""
+    return bool(listed) if fabric is None else fabric in {each["fabric"] for each in listed}
 
 
 def _addresses_in(inspected: dict[str, Any], name: str) -> list[Address]:

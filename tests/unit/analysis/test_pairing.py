@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from lab.wire.opcodes import Opcode
 from tests.unit.analysis import packets
 from tests.unit.analysis.stories import NAK, told
@@ -108,3 +110,12 @@ def test_one_port_of_all_tells_nothing() -> None:
 def test_a_port_that_is_not_of_the_qps_tells_nothing() -> None:
     """A flow label that the program asked for, say: 0xC123 is nobody's product."""
     assert {flow.peer for flow in told(in_step((0x20, 0x43, 0xC123), (0x21, 0x42, 0xC123))).flows} == {None}
+
+
+@pytest.mark.parametrize("opcode", [Opcode.UC_SEND_ONLY, Opcode.UD_SEND_ONLY, Opcode.RC_SEND_ONLY])
+def test_a_queue_pair_on_loopback_is_not_its_own_peer(opcode: Opcode) -> None:
+    """Both directions have the same addresses; nothing answers."""
+    loopback = packets.Path("192.168.0.7", "192.168.0.7")
+    extension = bytes(8) if opcode is Opcode.UD_SEND_ONLY else b""
+    facts = told([packets.rocev2(loopback, opcode, 0xD3, psn, extension, size=64) for psn in range(5)])
+    assert [(flow.qp, flow.peer) for flow in facts.flows] == [(0xD3, None)]

@@ -12,6 +12,7 @@ from lab.errors import OperationFailed
 from lab.kernel.process.netns import Namespace
 from lab.routing.daemons import Router
 from lab.routing.show import BgpSession, liveness, sessions, show
+from lab.routing.vty import Vty
 
 BGP = """
 {"ipv4Unicast": {"as": 4200100001, "peers": {
@@ -118,3 +119,17 @@ def test_an_answer_may_come_in_pieces(tmp_path: Path, cut: int) -> None:
     answer = whole("[1]")[0]
     with listening(tmp_path, bfdd=[answer[:cut], answer[cut:]]) as router:
         assert show(router, "bfdd", "show bfd peers json") == [1]
+
+
+def test_a_command_that_is_sent_in_part_is_an_error(tmp_path: Path) -> None:
+    """A daemon that is stopped reads nothing: its socket takes what it has room for."""
+    terminal = tmp_path / "bgpd.vty"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(terminal))
+        listener.listen()
+        with Vty(terminal) as vty:
+            vty.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+            with pytest.raises(OperationFailed, match="does not read its commands"):
+                vty.ask("show " + "x" * (1 << 24))
+            with pytest.raises(OperationFailed, match="has hung up"):
+                vty.ask("show version")

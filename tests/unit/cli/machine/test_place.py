@@ -208,8 +208,8 @@ def test_hosts_of_a_fabric_in_the_vm_are_known_to_filters(
 ) -> None:
     assert machine.running()
     node = {"name": "h1", "loopbacks": [], "interfaces": [{"address": "10.0.0.1/31"}, {"address": None}]}
+    answers["rocelab ls --json"] = (0, [{"fabric": "other"}])
     answers["rocelab inspect --json"] = (0, {"nodes": [node]})
-    answers["rocelab inspect --fabric x --json"] = (2, {"error": {}})
     assert parse_filter("host h1", None, CAPTURE) == parse_filter("host 10.0.0.1", None, CAPTURE)
     with pytest.raises(UsageError, match="no node 'h2' in the fabric: there is h1"):
         parse_filter("host h2", None, CAPTURE)
@@ -218,3 +218,20 @@ def test_hosts_of_a_fabric_in_the_vm_are_known_to_filters(
     answers["rocelab inspect --json"] = (1, {})
     with pytest.raises(OperationFailed, match="the VM does not answer rocelab inspect"):
         parse_filter("host h1", None, CAPTURE)
+    answers["rocelab ls --json"] = (0, [])
+    with pytest.raises(UsageError, match="no fabric is running to look up 'h1'"):
+        parse_filter("host h1", None, CAPTURE)
+
+
+def test_usage_errors_of_the_vm_are_reported(machine: StateFolder, answers: dict[str, tuple[int, Any]]) -> None:
+    assert machine.running()
+    answers["rocelab ls --json"] = (0, [{"fabric": "one"}, {"fabric": "two"}])
+    error = UsageError("2 fabrics run", "say which with --fabric: one, two")
+    answers["rocelab inspect --json"] = (2, {"error": error.as_data()})
+    with pytest.raises(UsageError, match="2 fabrics run: say which with --fabric: one, two"):
+        parse_filter("host h1", None, CAPTURE)
+    unreadables: list[Any] = [{"error": {}}, "Usage: rocelab inspect"]
+    for unreadable in unreadables:
+        answers["rocelab inspect --json"] = (2, unreadable)
+        with pytest.raises(UsageError, match="the VM rejects rocelab inspect"):
+            vm_routing.ask_vm("inspect")
