@@ -1,11 +1,17 @@
 """pytest for one file after another, in forks of a process that has imported what takes long: no start for each.
 
+The process collects the first file before it forks. Every fork inherits pytest's plugins and the modules that this
+file and its conftests import, with rewritten assertions. It imports only what its own file needs besides.
+
 ``python -m tests.forks [PYTEST ARGS]`` reads a file's name from each line of its input, and says how its tests ended
 with a line that begins with ``ENDED``.
 """
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import io
 import os
 import sys
 from typing import Final
@@ -32,12 +38,23 @@ def tested(arguments: list[str]) -> int:
         os._exit(int(pytest.ExitCode.INTERNAL_ERROR))
 
 
+def collect(arguments: list[str]) -> None:
+    """Import what pytest imports for ``arguments``; errors are reported by the fork that runs the tests."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        pytest.main(["--collect-only", "--quiet", *arguments])
+    gc.collect()
+    gc.freeze()
+
+
 def main() -> None:
     """Test what the input names."""
     warm_up()
     resident.start_for_children()
-    for line in sys.stdin:
-        code = tested([*sys.argv[1:], line.strip()])
+    for number, line in enumerate(sys.stdin):
+        arguments = [*sys.argv[1:], line.strip()]
+        if number == 0:
+            collect(arguments)
+        code = tested(arguments)
         print(f"\n{ENDED}{code}", flush=True)
 
 
