@@ -10,7 +10,7 @@ import json
 import os
 import signal
 import subprocess
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -100,14 +100,15 @@ class Theirs:
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-@pytest.fixture
-def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Theirs]:
+@contextmanager
+def their_lab(folder: Path) -> Iterator[Theirs]:
     """Their lab; afterwards, when rocelab has taken down what is its own, all of it is as it was."""
-    (tmp_path / "bin").mkdir()
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    docker = Docker(tmp_path / "bin")
-    (tmp_path / "theirs.clab.yml").write_text(LAB)
+    (folder / "bin").mkdir()
+    docker = Docker(folder / "bin")
+    (folder / "theirs.clab.yml").write_text(LAB)
     with ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
         pids = {}
         for node in NODES:
             words = ["unshare", "--net", "sh", "-c", "echo; exec cat"]
@@ -119,13 +120,28 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Theirs]:
             process.stdout.readline()
             pids[node] = process.pid
             docker.add(NAME, node, pid=process.pid)
-        lab = Theirs(pids, tmp_path / "theirs.clab.yml")
+        lab = Theirs(pids, folder / "theirs.clab.yml")
         build(lab)
         before, machine = lab.looked(), snapshot.take()
         yield lab
         rocelab("down", "--all")
         assert lab.looked() == before
         assert machine.differences(snapshot.take()) == []
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Iterator[Theirs]:
+    """A lab for one test."""
+    with their_lab(tmp_path) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="class")
+def adopted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theirs]:
+    """A lab whose ports are adopted once for a class."""
+    with their_lab(tmp_path_factory.mktemp("adopted")) as lab:
+        adopt(lab)
+        yield lab
 
 
 def build(lab: Theirs) -> None:
@@ -151,35 +167,41 @@ def kinds(lab: Theirs, node: str) -> dict[str, str]:
     return {each["dev"]: each["kind"] for each in told if each.get("root")}
 
 
-def test_two_senders_of_one_link_are_paused_and_nothing_is_lost(theirs: Theirs) -> None:
-    adopt(theirs)
-    assert kinds(theirs, "r1") == dict.fromkeys(("lo", "eth1", "eth2", "eth3"), f"rl_{NAME}")
-    senders = [subprocess.Popen([*theirs.enter(host), "python3", "-c", SEND]) for host in ("h1", "h2")]
-    trees = rocelab_json("congestion", "--for", "0.5s")
-    assert [(tree["priority"], tree["end"]) for tree in trees] == [(3, "r1:eth3")]
-    assert {pause["peer"] for pause in trees[0]["pauses"]} == {"h1:eth1", "h2:eth1"}
-    assert [sender.wait(120) for sender in senders] == [0, 0]
-    theirs.sh("h1", "ping -q -c 1 -W 10 -Q 104 10.0.3.2")  # of the same class, it comes behind all that waited
-    router = rocelab_json("counters", "r1")["nodes"]["r1"]["interfaces"]
-    assert router["eth3"]["tx_prio3_packets"] == 2 * SENT + 1
-    assert sum(router[f"eth{number}"].get("tx_prio3_pause", 0) for number in (1, 2)) > 0
-    told = rocelab_json("counters")
-    assert told["unbalanced"] == []
-    each = [names for node in told["nodes"].values() for names in node["interfaces"].values()]
-    assert [name for names in each for name in names if "_drop_" in name] == []
+class TestAdopted:
+    """In this order on one lab: the drain comes last, because it changes a port."""
 
+    def test_two_senders_of_one_link_are_paused_and_nothing_is_lost(self, adopted: Theirs) -> None:
+        assert kinds(adopted, "r1") == dict.fromkeys(("lo", "eth1", "eth2", "eth3"), f"rl_{NAME}")
+        senders = [subprocess.Popen([*adopted.enter(host), "python3", "-c", SEND]) for host in ("h1", "h2")]
+        trees = rocelab_json("congestion", "--for", "0.5s")
+        assert [(tree["priority"], tree["end"]) for tree in trees] == [(3, "r1:eth3")]
+        assert {pause["peer"] for pause in trees[0]["pauses"]} == {"h1:eth1", "h2:eth1"}
+        assert [sender.wait(120) for sender in senders] == [0, 0]
+        adopted.sh("h1", "ping -q -c 1 -W 10 -Q 104 10.0.3.2")  # of the same class, it comes behind all that waited
+        router = rocelab_json("counters", "r1")["nodes"]["r1"]["interfaces"]
+        assert router["eth3"]["tx_prio3_packets"] == 2 * SENT + 1
+        assert sum(router[f"eth{number}"].get("tx_prio3_pause", 0) for number in (1, 2)) > 0
+        told = rocelab_json("counters")
+        assert told["unbalanced"] == []
+        each = [names for node in told["nodes"].values() for names in node["interfaces"].values()]
+        assert [name for names in each for name in names if "_drop_" in name] == []
 
-def test_pauses_that_are_sent_there_are_counted_and_told(theirs: Theirs) -> None:
-    adopt(theirs)
-    rocelab("craft", "pfc", "--classes", "3=65535", "--count", "5", "--send", "h1:eth1")
-    router = rocelab_json("counters", "r1")["nodes"]["r1"]["interfaces"]
-    assert {name: router["eth1"].get(name, 0) for name in ("rx_prio3_pause", "rx_prio4_pause")} == {
-        "rx_prio3_pause": 5, "rx_prio4_pause": 0
-    }  # fmt: skip
-    ports = rocelab_json("qos", "show")["nodes"]["r1"]["ports"]
-    assert {name: (port["rate"], port["mtu"], port["kernel_differs"]) for name, port in ports.items()} == {
-        f"eth{number}": (100_000_000, MTU, []) for number in (1, 2, 3)
-    }
+    @pytest.mark.usefixtures("adopted")
+    def test_pauses_that_are_sent_there_are_counted_and_told(self) -> None:
+        rocelab("craft", "pfc", "--classes", "3=65535", "--count", "5", "--send", "h1:eth1")
+        router = rocelab_json("counters", "r1")["nodes"]["r1"]["interfaces"]
+        assert {name: router["eth1"].get(name, 0) for name in ("rx_prio3_pause", "rx_prio4_pause")} == {
+            "rx_prio3_pause": 5, "rx_prio4_pause": 0
+        }  # fmt: skip
+        ports = rocelab_json("qos", "show")["nodes"]["r1"]["ports"]
+        assert {name: (port["rate"], port["mtu"], port["kernel_differs"]) for name, port in ports.items()} == {
+            f"eth{number}": (100_000_000, MTU, []) for number in (1, 2, 3)
+        }
+
+    def test_a_drain_and_other_changes_go_with_the_ports(self, adopted: Theirs) -> None:
+        rocelab("qos", "set", "h3", "nic.drain=50Mbit")
+        assert kinds(adopted, "h3")["rx-eth1"] == f"rl_{NAME}"
+        adopted.sh("h1", "ping -q -c 3 -i 0.01 -W 10 10.0.3.2")
 
 
 def test_a_connection_lives_while_ports_come_and_go(theirs: Theirs) -> None:
@@ -196,13 +218,6 @@ def test_a_connection_lives_while_ports_come_and_go(theirs: Theirs) -> None:
                 assert client.stdout.readline() == "word\n"
 
 
-def test_a_drain_and_other_changes_go_with_the_ports(theirs: Theirs) -> None:
-    adopt(theirs)
-    rocelab("qos", "set", "h3", "nic.drain=50Mbit")
-    assert kinds(theirs, "h3")["rx-eth1"] == f"rl_{NAME}"
-    theirs.sh("h1", "ping -q -c 3 -i 0.01 -W 10 10.0.3.2")
-
-
 def test_what_somebody_else_has_put_there_since_stays(theirs: Theirs) -> None:
     adopt(theirs)
     theirs.sh("h1", "tc qdisc replace dev eth1 root handle 77: pfifo limit 5")
@@ -211,24 +226,28 @@ def test_what_somebody_else_has_put_there_since_stays(theirs: Theirs) -> None:
     theirs.sh("h1", "tc qdisc del dev eth1 root")
 
 
-def at(*calls: tuple[str, int]) -> pytest.MarkDecorator:
-    """Where to kill: at the first of these where time is short. What is left then, the fixture finds."""
-    rest = (pytest.param(*call, marks=pytest.mark.long) for call in calls[1:])
-    return pytest.mark.parametrize(("call", "number"), [calls[0], *rest])
+CALLS: Final = (("netlink", 9), ("qdisc", 1), ("qdisc", 2), ("mount", 7), ("bpf", 3), ("journal", 3))
+"""Where adopting is killed: only the first of them is not `long`. The fixture compares what is left."""
 
 
-@at(("netlink", 9), ("qdisc", 1), ("qdisc", 2), ("mount", 7), ("bpf", 3), ("journal", 3))
+@pytest.mark.parametrize(
+    ("call", "number"), [CALLS[0], *(pytest.param(*each, marks=pytest.mark.long) for each in CALLS[1:])]
+)
 def test_an_adopting_that_is_killed_is_undone(theirs: Theirs, call: str, number: int) -> None:
     words = ("adopt", str(theirs.file), "--qos", "lab", "--rate", "100Mbit")
     assert injected(f"{call}:{number}:after:SIGKILL", *words).returncode == -signal.SIGKILL
 
 
-@at(("netlink", 5), ("qdisc", 1), ("netlink", 2), ("mount", 2), ("umount", 5))
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("call", "number"), [("netlink", 5), ("qdisc", 1), ("netlink", 2), ("mount", 2), ("umount", 5)]
+)
 def test_a_down_that_is_killed_is_finished_by_the_next(theirs: Theirs, call: str, number: int) -> None:
     adopt(theirs)
     assert injected(f"{call}:{number}:before:SIGKILL", "down", "--all").returncode == -signal.SIGKILL
 
 
+@pytest.mark.long
 def test_what_could_not_be_put_back_is_left_alone(theirs: Theirs) -> None:
     for kind, device, said in (
         ("root fq_codel", "eth1", "h1:eth1 has a qdisc fq_codel"),
