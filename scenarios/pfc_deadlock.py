@@ -18,6 +18,7 @@ Numbers
     a circle of n switches with links of B takes what comes in until each packet has used up its TTL: it locks where
     more than n B / TTL comes in, here 4 x 100 / 64 = 6.25 Mb/s (Hu et al., 3.1). Each host offers 100
     four buffers of 218 KB have to fill: a QP of SoftRoCE has no more than 64 packets of 4 KB under way, 0.26 MB
+    QPs retransmit every 1.07 s. A hardware NIC gives up after seven retries; SoftRoCE treats seven as unlimited
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Params(Parameters):
     """What a reader may turn."""
 
     hold: Annotated[float, time_of(1, 3)] = 1.5
-    """How long each phase lasts; a QP that stands still for seven times 1.07 s gives up."""
+    """How long each phase lasts."""
 
 
 def run(stage: Stage, p: Params) -> None:

@@ -14,7 +14,8 @@ Story
 
 Numbers
     a watchdog sees a storm after 0.2 s; a port of a leaf fills in 17 ms, so even a storm that is seen is felt so long
-    a QP whose packets were dropped, or stood still, sends again after 1.07 s, and gives up after seven times
+    a QP whose packets were dropped or delayed retransmits after 1.07 s
+    a hardware NIC gives up after seven retries; SoftRoCE treats perftest's retry count of seven as unlimited
 """
 
 from __future__ import annotations
