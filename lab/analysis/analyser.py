@@ -34,8 +34,7 @@ from lab.analysis.transport.psn_order import Order
 from lab.analysis.transport.psn_tracker import PATH_MTUS
 from lab.analysis.transport.read_responses import Responses
 from lab.analysis.transport.response_times import Answers
-from lab.wire import icrc
-from lab.wire.header_fields import CE, IP_VERSION, Ipv4Fields, Ipv6Fields, UdpFields
+from lab.wire.header_fields import CE
 from lab.wire.layers import WalkStop
 
 if TYPE_CHECKING:
@@ -59,7 +58,8 @@ MAX_TUNNELS: Final = 4096
 class Analyser:
     """The state of an analysis; ``run`` fills it. ``rate`` (bit/s) is used for links without a speed in the file.
 
-    ``choose`` takes a batch and the interface names, and marks the packets to analyse. The others are only counted.
+    ``check_icrc`` checks every ICRC instead of a sample. ``choose`` takes a batch and the interface names, and marks
+    the packets to analyse. The others are only counted.
     """
 
     def __init__(self, *, rate: int | None = None, check_icrc: bool = False, choose: Choose | None = None) -> None:
@@ -83,13 +83,11 @@ class Analyser:
         self.timeline = Timeline()
         self.tunnels = Keys(10, MAX_TUNNELS)
         self.tunnel_sums = np.zeros((MAX_TUNNELS, 3), np.int64)  # packets, bytes, RoCEv2
-        self.icrcs = np.zeros(3, np.int64)  # right, wrong, unknown
-        self.icrc_checks = IcrcChecks()
+        self.icrc_checks = IcrcChecks(every=check_icrc)
         self.packets = self.roce = self.rocev1 = self.short = 0
         self.not_decoded: dict[int, int] = defaultdict(int)  # keyed by ``Strata.other``
         self.first: int | None = None
         self.last = self.backwards = 0  # backwards: by how much a packet is earlier than one before it, at most
-        self.check_icrc = check_icrc
         self.capture: CaptureFile
         self._rounds = Rounds()
         self._rate = rate
@@ -142,8 +140,8 @@ class Analyser:
         self.handshakes.add(batch, columns, roce)
         flow = self.flows.number(batch, columns, roce)
         self.loops.add(batch, columns, roce, flow)
-        if self.check_icrc:
-            self._check(batch, columns, roce.row, flow)
+        if wrong := self.icrc_checks.check(batch, columns, roce.row, flow):
+            self.capture.damages.add_packets(wrong, WRONG_ICRC)
         for packets in self._rounds.add(batch, columns, roce, flow):
             self._add_round(packets)
 
@@ -237,28 +235,6 @@ class Analyser:
                     self.long_pauses.append((begin, end))
                 self.timeline.span(TimelineSeries.PAUSED, row, begin, end)
             port.spells.clear()
-
-    def _check(self, batch: PacketBatch, columns: Columns, row: Ints, flow: Ints) -> None:
-        """Compute every ICRC. This is the only step whose cost grows with the number of bytes."""
-        place = (columns.ip[row], columns.bth[row], columns.bth_end[row], batch.start[row] + batch.captured[row])
-        wrong = []
-        for number, of, ip, bth, end, captured in zip(
-            batch.number[row].tolist(), flow.tolist(), *(p.tolist() for p in place), strict=True
-        ):
-            udp = bth - UdpFields.SIZE
-            first = int(batch.data[ip])
-            header = Ipv6Fields.SIZE if IP_VERSION.of(first) == 6 else Ipv4Fields.IHL.of(first) * Ipv4Fields.WORD
-            if end > captured or ip + header != udp:  # RoCEv1, or extension headers: not covered by this computation
-                self.icrcs[2] += 1
-                continue
-            packet = batch.data[ip:end].tobytes()
-            good = icrc.compute(packet[: -icrc.SIZE], udp - ip) == packet[-icrc.SIZE :]
-            self.icrcs[0 if good else 1] += 1
-            self.icrc_checks.add(of, right=good)
-            if not good:
-                wrong.append(number)
-        if wrong:
-            self.capture.damages.add_packets(wrong, WRONG_ICRC)
 
 
 def _reuse_memory() -> None:

@@ -355,12 +355,13 @@ class Icrcs:
     """ICRCs checked and wrong (IBA vol. 1 section 7.8.1).
 
     ``unknown`` packets cannot be checked: they were truncated, or are RoCEv1, fragments, or have IPv6 extension
-    headers.
+    headers. ``every``: all others were checked; if not, the first of each flow and a sample of the rest.
     """
 
     right: int
     wrong: int
     unknown: int
+    every: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,7 +430,7 @@ class AnalysisFacts:
     size_losses: tuple[SizeLoss, ...]
     icmp_errors: tuple[IcmpError, ...]
     tunnels: tuple[TunnelFacts, ...]
-    icrc: Icrcs | None
+    icrc: Icrcs
     icrc_errors: tuple[IcrcErrors, ...]
     damages: tuple[Damage, ...]
     damage_count: int

@@ -300,7 +300,7 @@ def name(flow: FlowFacts) -> str:
 
 
 def _file(facts: AnalysisFacts, copies: int) -> Iterator[CaptureFinding]:
-    damaged = facts.damage_count - (0 if facts.icrc is None else facts.icrc.wrong)
+    damaged = facts.damage_count - facts.icrc.wrong
     if damaged:
         damages = [damage for damage in facts.damages if damage.what != WRONG_ICRC]
         first = f"{damages[0].place} {damages[0].what}" if damages else "the file"

@@ -19,7 +19,6 @@ from lab.analysis.read.packet_batch import CHUNK
 from lab.analysis.results.analysis_facts import (
     AnalysisFacts,
     FlowFacts,
-    Icrcs,
     OddControl,
     PausedPort,
     Percentiles,
@@ -68,9 +67,9 @@ def analyse(  # noqa: PLR0913 - the options of an analysis, all of them by name
 ) -> AnalysisFacts:
     """Return all facts of a capture file, or of its packets that match ``wanted``; InvalidInput if it is no capture.
 
-    ``rate`` (bit/s) is used for links without a speed in the file. Pause quanta have no duration without it. Memory
-    is bounded: about 38 MB for a few flows, most of it Python and NumPy, and 55 MB for 32,768 flows that all lost
-    packets. The command line takes 8 MB more.
+    ``rate`` (bit/s) is used for links without a speed in the file. Pause quanta have no duration without it.
+    ``check_icrc`` checks every ICRC instead of a sample. Memory is bounded: about 38 MB for a few flows, most of it
+    Python and NumPy, and 55 MB for 32,768 flows that all lost packets. The command line takes 8 MB more.
     """
     analyser = Analyser(rate=rate, check_icrc=check_icrc, choose=None if wanted is None else chooser(wanted))
     analyser.run(stream, source, chunk)
@@ -137,7 +136,7 @@ class _Report:
             "size_losses": size_losses(of.sizes, of.streams, of.flows, self._links),
             "icmp_errors": icmp_errors(of.icmp, self._links),
             "tunnels": tuple(self._tunnel(number) for number in range(len(of.tunnels))),
-            "icrc": Icrcs(*of.icrcs.tolist()) if of.check_icrc else None,
+            "icrc": of.icrc_checks.totals,
             "icrc_errors": icrc_errors(of.icrc_checks, of.flows, self._links),
             "damages": tuple(of.capture.damages.kept),
             "damage_count": of.capture.damages.count,

@@ -72,10 +72,11 @@ def _icmp(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
 
 def _icrcs(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
     """Yield wrong ICRCs. Receivers drop such packets without a NAK, as their flow cannot be trusted."""
-    if facts.icrc is None or not facts.icrc.wrong:
+    if not facts.icrc.wrong:
         return
     first = next((damage.place for damage in facts.damages if damage.what == WRONG_ICRC), "a packet")
     more = f", and {facts.icrc.wrong - 1} more" if facts.icrc.wrong > 1 else ""
+    more += "" if facts.icrc.every else f" of {counted(facts.icrc.right + facts.icrc.wrong, 'packet')} checked"
     errors = facts.icrc_errors
     names = tuple(f"{error.src} to {error.dst} QP {error.qp:#x} at {error.link}" for error in errors)
     firsts = {(error.src, error.dst, error.qp): error for error in reversed(errors)}.values()
@@ -89,6 +90,7 @@ def _icrcs(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
             "changed on the way here by a cable, port or switch, or by the sender or the file; capture at several "
             "links to see where"
         )
+        meaning += "" if facts.icrc.every else ", and check every packet: --icrc"
     yield CaptureFinding(
         f"{first} {WRONG_ICRC}{more}",
         f"{meaning}. Receivers drop them silently, which shows as losses (ConnectX: rx_icrc_encapsulated)",

@@ -34,7 +34,9 @@ def analyze(
         ),
     ] = None,
     fabric: FabricOption = None,
-    icrc: Annotated[bool, typer.Option("--icrc", help="Check every ICRC, which is slower.")] = False,
+    icrc: Annotated[
+        bool, typer.Option("--icrc", help="Check every ICRC instead of a sample, which is slower.")
+    ] = False,
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw goodput, marks, losses and pauses over time: FILE.svg or FILE.png."),

@@ -75,11 +75,16 @@ def show(facts: AnalysisFacts) -> None:
         _columns("what", "packets"),
         ((name, f"{count:,}") for name, count in facts.not_decoded.items()),
     )
-    if facts.icrc is not None:
-        _line(
-            f"ICRC: {facts.icrc.right} right, {facts.icrc.wrong} wrong, {facts.icrc.unknown} that cannot be checked"
-        )
+    _icrcs(facts)
     _conclude(facts)
+
+
+def _icrcs(facts: AnalysisFacts) -> None:
+    """Print the counts of checked ICRCs, and whether they are of a sample."""
+    icrc = facts.icrc
+    if facts.roce:
+        sample = "" if icrc.every else "; a sample was checked: --icrc checks every packet"
+        _line(f"ICRC: {icrc.right} right, {icrc.wrong} wrong, {icrc.unknown} that cannot be checked{sample}")
 
 
 def _flow_control(facts: AnalysisFacts) -> str:

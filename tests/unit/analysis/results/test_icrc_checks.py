@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.analysis.results.fact_builder import analyse
+from lab.cli.tables.analysis_tables import verdict
+from lab.errors import ExitCode
 from lab.wire.pcapng import Direction, Interface, Record
 from tests.unit.analysis import packets
 from tests.unit.analysis.captures import pcapng
@@ -27,7 +29,7 @@ def changed(frame: bytes) -> bytes:
     return bytes(octets)
 
 
-def journey(wrong: Callable[[int, int], bool], count: int = 20) -> AnalysisFacts:
+def journey(wrong: Callable[[int, int], bool], count: int = 20, *, every: bool = True) -> AnalysisFacts:
     """Packets over four links; ``wrong`` says by PSN and link which are changed."""
     taken = []
     for psn in range(count):
@@ -36,7 +38,7 @@ def journey(wrong: Callable[[int, int], bool], count: int = 20) -> AnalysisFacts
             frame = changed(frame) if wrong(psn, link) else frame
             taken.append(Record(START + psn * 10_000 + link * 1000, link, len(frame), Direction.INBOUND, frame))
     capture = pcapng(taken, *(Interface(name) for name in LINKS))
-    return analyse(io.BytesIO(capture), "story", check_icrc=True)
+    return analyse(io.BytesIO(capture), "story", check_icrc=every)
 
 
 @pytest.mark.parametrize("hop", [1, 2, 3])
@@ -64,3 +66,33 @@ def test_right_ones_are_no_finding() -> None:
     facts = journey(lambda _psn, _link: False)
     assert not facts.findings
     assert not facts.icrc_errors
+
+
+def test_wrong_icrcs_are_found_in_a_sample_too() -> None:
+    facts = journey(lambda _psn, _link: True, 200, every=False)
+    (finding,) = facts.findings
+    assert "has a wrong ICRC" in finding.what
+    assert f"of {facts.icrc.wrong} packets checked" in finding.what
+    assert verdict(facts) is ExitCode.FAIL
+    assert 4 * 16 <= facts.icrc.wrong < 4 * 16 + 800 / 32
+
+
+def test_a_sample_finds_packets_that_are_changed_later_and_names_no_link() -> None:
+    """The first packets are right, and the samples of two links are of different packets."""
+    facts = journey(lambda psn, link: psn >= 100 and link >= 2, 200, every=False)
+    assert facts.icrc.wrong
+    (finding,) = facts.findings
+    assert "between" not in finding.meaning
+    assert "--icrc" in finding.meaning
+
+
+def test_a_sample_names_the_link_that_changes_every_packet() -> None:
+    (finding,) = journey(lambda _psn, link: link >= 2, every=False).findings
+    assert f"between {LINKS[1]} and {LINKS[2]}" in finding.meaning
+
+
+def test_a_sample_of_right_packets_is_no_finding() -> None:
+    facts = journey(lambda _psn, _link: False, 200, every=False)
+    assert not facts.findings
+    assert not facts.icrc.every
+    assert facts.icrc.right >= 4 * 16
