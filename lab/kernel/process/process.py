@@ -270,9 +270,16 @@ def _await_end(process: Process, timeout: float) -> None:
     with contextlib.suppress(ProcessLookupError):
         descriptor = os.pidfd_open(process.pid)
         try:
-            select.select([descriptor], [], [], timeout)
+            _has_ended(descriptor, timeout)
         finally:
             os.close(descriptor)
+
+
+def _has_ended(descriptor: int, timeout: float) -> bool:
+    """Wait for the end of the process of a pidfd, at most ``timeout`` seconds, and return whether it has ended."""
+    ended = select.poll()  # select.select takes no descriptor above 1023
+    ended.register(descriptor, select.POLLIN)
+    return bool(ended.poll(timeout * 1000))
 
 
 def kill(pids: Iterable[int], *, meant: Callable[[int], bool], timeout: float = 10.0) -> None:
@@ -326,7 +333,7 @@ def dismiss(
         try:
             if meant(pid):
                 signal.pidfd_send_signal(descriptor, number)
-                if not select.select([descriptor], [], [], timeout)[0]:
+                if not _has_ended(descriptor, timeout):
                     raise OperationFailed(f"process {pid} does not end", "look what it waits for")
         finally:
             os.close(descriptor)

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -84,6 +85,19 @@ def test_stopping_a_program_of_our_own_session_ends_it_alone() -> None:
         assert process.stop(program) == -signal.SIGTERM
         assert other.poll() is None
         assert process.stop(other) == -signal.SIGTERM
+
+
+def test_a_program_is_stopped_beside_more_than_a_thousand_open_files() -> None:
+    """As in a fabric of a hundred nodes. select(2) takes no descriptor above 1023."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    try:
+        with contextlib.ExitStack() as opened, process.start(["sleep", "600"]) as program:
+            for _ in range(1100):
+                opened.callback(os.close, os.dup(1))
+            assert process.stop(program) == -signal.SIGTERM
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_program_that_ends_may_leave_one_running() -> None:
