@@ -17,9 +17,9 @@ import numpy as np
 
 from lab.analysis.flows.flow_sums import MAX_FLOWS
 from lab.analysis.flows.sparse_arrays import zeros
-from lab.analysis.read.packet_batch import rows
 from lab.analysis.results.analysis_facts import Loop, LoopLink
 from lab.analysis.results.number_format import address, mac
+from lab.wire.header_fields import EthernetFields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -136,10 +136,9 @@ class Loops:
         if not len(at):  # the case in nearly all captures
             return
         row = roce.row[at]
-        head = rows(batch.data, batch.start[row], 12).view(np.uint8).reshape(-1, 12).astype(np.int64)
-        weights = 1 << np.arange(40, -8, -8)
+        macs = (bits.gather(batch.data, batch.start[row]) for bits in (EthernetFields.SRC, EthernetFields.DST))
         what = (flow[at], roce.psn[at], roce.opcode[at], columns.ident[row], roce.payload[at], roce.msn[at])
-        others = (batch.time[row], ttl[at], inner[at], head[:, 6:] @ weights, head[:, :6] @ weights)
+        others = (batch.time[row], ttl[at], inner[at], *macs)
         for *key, time, hops, inside, src, dst in zip(*(column.tolist() for column in (*what, *others)), strict=True):
             self._pass(tuple(key), time, hops, inside, Macs(src, dst))
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _CARRIERS: Final = (Header.GRE, Header.ERSPAN_2, Header.ERSPAN_3, Header.SPECTRUM_MIRROR)
 _FROM: Final = EthernetFields.SIZE
-_IP: Final = 20
+_IP: Final = Ipv4Fields.SIZE
 _PROTOCOLS: Final = [
     bits.at + tags * VlanFields.SIZE for bits in (Ipv6Fields.NEXT_HEADER, Ipv4Fields.PROTOCOL) for tags in range(3)
 ]

@@ -50,9 +50,7 @@ class IcrcChecks:
         """Check RoCE packets, given by their rows in the batch, and return the numbers of those with a wrong ICRC."""
         ip, bth, end = columns.ip[row], columns.bth[row], columns.bth_end[row]
         first = batch.data[ip].astype(np.int64)
-        header = np.where(
-            first >> IP_VERSION.shift == 6, Ipv6Fields.SIZE, (first & Ipv4Fields.IHL.mask) * Ipv4Fields.WORD
-        )
+        header = np.where(IP_VERSION.of(first) == 6, Ipv6Fields.SIZE, Ipv4Fields.IHL.of(first) * Ipv4Fields.WORD)
         # not covered by this computation: truncated packets, RoCEv1, and extension headers
         whole = (end <= batch.start[row] + batch.captured[row]) & (ip + header + UdpFields.SIZE == bth)
         self._unknown += int((~whole).sum())
