@@ -76,7 +76,7 @@ def _icrcs(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
         return
     first = next((damage.place for damage in facts.damages if damage.what == WRONG_ICRC), "a packet")
     more = f", and {facts.icrc.wrong - 1} more" if facts.icrc.wrong > 1 else ""
-    more += "" if facts.icrc.every else f" of {counted(facts.icrc.right + facts.icrc.wrong, 'packet')} checked"
+    more += "" if facts.icrc.every else f" ({counted(facts.icrc.right + facts.icrc.wrong, 'packet')} checked)"
     errors = facts.icrc_errors
     names = tuple(f"{error.src} to {error.dst} QP {error.qp:#x} at {error.link}" for error in errors)
     firsts = {(error.src, error.dst, error.qp): error for error in reversed(errors)}.values()
