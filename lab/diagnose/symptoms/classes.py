@@ -53,15 +53,7 @@ def mapped_otherwise(facts: WindowFacts) -> Iterator[Sign]:
             if place in {_mapper(facts, end) for end in link}
         ]
         if by_configuration:
-            seen.append(
-                Evidence(
-                    says="its DSCP map is not that of the others",
-                    of=place,
-                    source="qos map.dscp",
-                    value=1,
-                    at=facts.end,
-                )
-            )
+            seen.append(_other_map(facts, place))
         yield Sign(place, tuple(seen[:6]), 0.97 if by_configuration else 0.95 if len(guilty) == 1 else 0.5)
 
 
@@ -71,14 +63,13 @@ def map_differs(facts: WindowFacts) -> Iterator[Sign]:
         configured = (f"{node}:{interface}" for node, qos in facts.qos.items() for interface in qos.ports)
         for place in dict.fromkeys(_mapper(facts, port) for port in configured):
             if _differs(facts, place):
-                seen = Evidence(
-                    says="its DSCP map is not that of the others",
-                    of=place,
-                    source="qos map.dscp",
-                    value=1,
-                    at=facts.end,
-                )
-                yield Sign(place, (seen,), 0.7)
+                yield Sign(place, (_other_map(facts, place),), 0.7)
+
+
+def _other_map(facts: WindowFacts, place: str) -> Evidence:
+    return Evidence(
+        says="its DSCP map is not that of the others", of=place, source="qos map.dscp", value=1, at=facts.end
+    )
 
 
 def _mapper(facts: WindowFacts, port: str) -> str:

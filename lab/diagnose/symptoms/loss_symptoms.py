@@ -58,20 +58,19 @@ def _vanished(facts: WindowFacts) -> Iterator[tuple[str, str, int, int, int, int
             yield name, port.peer, left - arrived, max(0, left_bytes - arrived_bytes), arrived, arrived_bytes
 
 
+def _both_ends(facts: WindowFacts, name: str, peer: str, left: int, came: int) -> tuple[Evidence, ...]:
+    """Return how many packets left a port, and how many came to its peer."""
+    return (
+        Evidence(says="packets that left it", of=name, source="tx_prioN_packets", value=left, at=facts.end),
+        Evidence(says="packets that came", of=peer, source="rx_prioN_packets", value=came, at=facts.end),
+    )
+
+
 def vanishes_on_a_link(facts: WindowFacts) -> Iterator[Sign]:
     """Some packets that leave one end of a link do not arrive at the other, and no port counts a drop."""
     for name, peer, lost, _, arrived, _ in _vanished(facts):
         if arrived and lost / (lost + arrived) < _MOST and not _too_large(facts, name, peer):
-            seen = (
-                Evidence(
-                    says="packets that left it",
-                    of=name,
-                    source="tx_prioN_packets",
-                    value=lost + arrived,
-                    at=facts.end,
-                ),
-                Evidence(says="packets that came", of=peer, source="rx_prioN_packets", value=arrived, at=facts.end),
-            )
+            seen = _both_ends(facts, name, peer, lost + arrived, arrived)
             yield Sign(f"{name}--{peer}", seen, 0.9 if facts.devices else 0.6)
 
 
@@ -84,11 +83,7 @@ def nothing_arrives(facts: WindowFacts) -> Iterator[Sign]:
         left = sum(lane.tx_packets for lane in facts.by_port.get(name, ()))
         came = sum(lane.rx_packets for lane in facts.by_port.get(port.peer, ()))
         if left > _LAST and not came:
-            seen = (
-                Evidence(says="packets that left it", of=name, source="tx_prioN_packets", value=left, at=facts.end),
-                Evidence(says="packets that came", of=port.peer, source="rx_prioN_packets", value=came, at=facts.end),
-            )
-            yield Sign(f"{name}--{port.peer}", seen, 0.9)
+            yield Sign(f"{name}--{port.peer}", _both_ends(facts, name, port.peer, left, came), 0.9)
 
 
 def only_small_ones_pass(facts: WindowFacts) -> Iterator[Sign]:
@@ -96,14 +91,7 @@ def only_small_ones_pass(facts: WindowFacts) -> Iterator[Sign]:
     for name, peer, lost, lost_bytes, arrived, arrived_bytes in _vanished(facts):
         if why := _too_large(facts, name, peer):
             seen = [
-                Evidence(
-                    says="packets that left it",
-                    of=name,
-                    source="tx_prioN_packets",
-                    value=lost + arrived,
-                    at=facts.end,
-                ),
-                Evidence(says="packets that came", of=peer, source="rx_prioN_packets", value=arrived, at=facts.end),
+                *_both_ends(facts, name, peer, lost + arrived, arrived),
                 Evidence(
                     says="bytes of a packet that vanished, on average",
                     of=name,
