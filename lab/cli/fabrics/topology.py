@@ -176,8 +176,10 @@ def new_rail_optimised(
 
 def _name_for(output: Path | None, given: str | None) -> str:
     """Return the name of a new fabric: the given one, or that of its file if a fabric can have it."""
-    if given is not None or output is None:
-        return _UNNAMED if given is None else given
+    if given is not None:
+        return given
+    if output is None:
+        return _UNNAMED
     from lab.model.values.fields import check_fabric_name  # noqa: PLC0415
 
     try:
