@@ -247,7 +247,6 @@ def test_a_down_that_is_killed_is_finished_by_the_next(theirs: Theirs, call: str
     assert injected(f"{call}:{number}:before:SIGKILL", "down", "--all").returncode == -signal.SIGKILL
 
 
-@pytest.mark.long
 def test_what_could_not_be_put_back_is_left_alone(theirs: Theirs) -> None:
     for kind, device, said in (
         ("root fq_codel", "eth1", "h1:eth1 has a qdisc fq_codel"),
