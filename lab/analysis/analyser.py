@@ -140,8 +140,8 @@ class Analyser:
         self.handshakes.add(batch, columns, roce)
         flow = self.flows.number(batch, columns, roce)
         self.loops.add(batch, columns, roce, flow)
-        if wrong := self.icrc_checks.check(batch, columns, roce.row, flow):
-            self.capture.damages.add_packets(wrong, WRONG_ICRC)
+        wrong = self.icrc_checks.check(batch, columns, roce.row, flow)
+        self.capture.damages.add_packets(wrong, WRONG_ICRC)
         for packets in self._rounds.add(batch, columns, roce, flow):
             self._add_round(packets)
 

@@ -82,6 +82,7 @@ class CaptureFile:
             yield from self._sections()
         else:
             self._refuse("is neither pcapng nor pcap", "give a file that rocelab capture, dumpcap or tcpdump wrote")
+        window.release()
 
     def _refuse(self, message: str, remedy: str) -> NoReturn:
         raise InvalidInput(self._source, [Problem("", message, remedy)])

@@ -99,6 +99,10 @@ class FileWindow:
         self._stream = stream
         self._chunk, self._reach = chunk, min(chunk, _FIRST)
 
+    def release(self) -> None:
+        """Free the memory, when the file has been read."""
+        self.data, self.end = np.zeros(0, np.uint8), 0
+
     def widen(self) -> None:
         """Read as much as there is room for from now on."""
         self._reach = max(self._reach, self._chunk)

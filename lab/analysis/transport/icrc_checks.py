@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lab.analysis.flows.flow_sums import MAX_FLOWS
-from lab.analysis.flows.sparse_arrays import several
+from lab.analysis.flows.sparse_arrays import several, zeros
 from lab.analysis.results.analysis_facts import IcrcErrors, Icrcs
 from lab.analysis.results.number_format import address
 from lab.wire import icrc
@@ -37,8 +37,9 @@ class IcrcChecks:
     def __init__(self, *, every: bool) -> None:
         self.every = every
         self._unknown = 0
-        # By flow; the last is of flows that are not told apart. ``_begun``: packets that could be checked.
-        self.checked, self.wrong, self._begun = several(3, MAX_FLOWS + 1, np.uint32)
+        # By flow; the last is of flows that are not told apart.
+        self.checked, self.wrong = several(2, MAX_FLOWS + 1, np.uint32)
+        self._begun = zeros(MAX_FLOWS + 1, np.uint8)  # packets that could be checked, at most ``FIRST``
 
     @property
     def totals(self) -> Icrcs:
@@ -46,7 +47,7 @@ class IcrcChecks:
         wrong = int(self.wrong.sum())
         return Icrcs(int(self.checked.sum()) - wrong, wrong, self._unknown, every=self.every)
 
-    def check(self, batch: PacketBatch, columns: Columns, row: Ints, flow: Ints) -> list[int]:
+    def check(self, batch: PacketBatch, columns: Columns, row: Ints, flow: Ints) -> Ints:
         """Check RoCE packets, given by their rows in the batch, and return the numbers of those with a wrong ICRC."""
         ip, bth, end = columns.ip[row], columns.bth[row], columns.bth_end[row]
         first = batch.data[ip].astype(np.int64)
@@ -57,15 +58,14 @@ class IcrcChecks:
         at = np.flatnonzero(whole)
         if not self.every:
             at = at[self._sample(flow[at], batch.number[row[at]])]
-        places = (batch.number[row[at]], flow[at], ip[at], header[at], end[at])
-        wrong = []
-        for number, of, begin, size, stop in zip(*(place.tolist() for place in places), strict=True):
-            packet = batch.data[begin:stop].tobytes()
-            self.checked[of] += 1
-            if icrc.compute(packet[: -icrc.SIZE], size) != packet[-icrc.SIZE :]:
-                self.wrong[of] += 1
-                wrong.append(number)
-        return wrong
+        right = np.zeros(len(at), np.bool_)
+        for index, place in enumerate(at):
+            packet = batch.data[ip[place] : end[place]].tobytes()
+            right[index] = icrc.compute(packet[: -icrc.SIZE], int(header[place])) == packet[-icrc.SIZE :]
+        wrong = at[~right]
+        np.add.at(self.checked, flow[at], 1)
+        np.add.at(self.wrong, flow[wrong], 1)
+        return batch.number[row[wrong]]
 
     def _sample(self, flow: Ints, number: Ints) -> Flags:
         """Return a mask of the packets to check: the first of each flow, and some of the others."""
@@ -76,14 +76,15 @@ class IcrcChecks:
             numbers, starts, counts = np.unique(flow[order], return_index=True, return_counts=True)
             rank = np.arange(len(order)) - np.repeat(starts, counts)
             chosen[order[self._begun[flow[order]] + rank < FIRST]] = True
-            self._begun[numbers] += counts.astype(np.uint32)
+            self._begun[numbers] = np.minimum(self._begun[numbers] + counts, FIRST)
         return chosen
 
 
 def icrc_errors(checks: IcrcChecks, flows: Flows, links: Sequence[str]) -> tuple[IcrcErrors, ...]:
     """Return the first flows with wrong ICRCs, by link; ``links`` are interface names by number."""
     bad = np.flatnonzero(checks.wrong[:MAX_FLOWS])[:MAX_ERRORS].tolist()
-    alike = {flow: members for members in (flows.alike() if bad else ()) for flow in members}
+    wanted = set(bad)
+    alike = {flow: members for members in (flows.alike() if bad else ()) for flow in members if flow in wanted}
     return tuple(_error(checks, flows, links, flow, alike.get(flow, [flow])) for flow in bad)
 
 
