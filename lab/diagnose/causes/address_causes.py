@@ -12,34 +12,34 @@ from lab.diagnose.symptoms import address_symptoms
 
 ADDRESS_CAUSES: Final = (
     Cause(
-        "stale-neighbour", "a node sends to a MAC address that its neighbour has not",
+        "stale-neighbour", "a node sends to a MAC address that its neighbour does not have",
         needs=(address_symptoms.sends_to_another_mac,),
         supports=(address_symptoms.a_ping_is_not_answered,),
         nearby=("acl-4791", "gid-index"),
         rival="wrong-address",
-        tell="rocelab exec {node} -- ip neigh show dev {interface}, beside ip link of who is there",
-        fix="rocelab exec {node} -- ip neigh del ADDRESS dev {interface}: the next packet asks by ARP again",
-        words="The NIC was replaced, or somebody has written the entry by hand. Frames leave for an address that"
-        " nobody has, and no device counts them as lost.",
+        tell="rocelab exec {node} -- ip neigh show dev {interface}, compared with ip link at its neighbour",
+        fix="rocelab exec {node} -- ip neigh del ADDRESS dev {interface}: the next packet resolves it again by ARP",
+        words="The NIC was replaced, or the entry was written by hand. Frames go to an address that no device has,"
+        " and no counter shows them as lost.",
     ),
     Cause(
-        "wrong-address", "a host is in another network than its switch",
+        "wrong-address", "a host has an address in another network than its switch",
         needs=(address_symptoms.is_in_another_network,),
         supports=(address_symptoms.a_ping_is_not_answered,),
         nearby=("acl-4791", "gid-index", "default-route-lost"),
         rival="stale-neighbour",
-        tell="rocelab exec {node} -- ip address show dev {interface}, beside that of {peer}",
-        fix="give {node} the address that {peer_node} has a network for, with the same length",
-        words="Both ends of the cable are up. Whoever asks for the host's address asks in vain, or the host asks on"
-        " its link for addresses that are behind its gateway.",
+        tell="rocelab exec {node} -- ip address show dev {interface}, compared with {peer}",
+        fix="give {node} an address in the network of {peer_node}, with the same prefix length",
+        words="Both ends of the cable are up. ARP requests for the host's address stay unanswered, or the host"
+        " sends ARP requests for addresses behind its gateway.",
     ),
     Cause(
-        "wrong-address", "two hosts have one address",
+        "wrong-address", "two hosts have the same address",
         needs=(address_symptoms.two_hosts_answer,),
         rival="duplicate-mac",
-        tell="rocelab exec {node} -- ip address show dev {interface}, and so at the others that answer",
-        fix="give each host an address of its own, then ip neigh flush at those that talk to them",
-        words="Who asks by ARP believes whoever answered last: packets of one host come to the other.",
+        tell="rocelab exec {node} -- ip address show dev {interface}, and the same at the other hosts that answer",
+        fix="give each host its own address, then run ip neigh flush on the hosts that communicate with them",
+        words="A neighbour uses the last ARP reply that it received: packets for one host arrive at the other.",
     ),
     Cause(
         "wrong-address", "a host has no address",
@@ -47,10 +47,10 @@ ADDRESS_CAUSES: Final = (
         supports=(address_symptoms.a_ping_is_not_answered,),
         nearby=("acl-4791", "gid-index", "default-route-lost"),
         rival="default-route-lost",
-        tell="rocelab exec {node} -- ip address show dev {interface}, beside that of {peer}",
-        fix="give {node} the address that {peer_node} has a network for, then its default route",
-        words="Its link is up, and it answers for no address. The kernel removes the routes that need an address"
-        " together with it, and removes IPv6 addresses when an interface is shut.",
+        tell="rocelab exec {node} -- ip address show dev {interface}, compared with {peer}",
+        fix="give {node} an address in the network of {peer_node}, then its default route",
+        words="Its link is up, but it answers no ARP request. The kernel removes the routes of an address together"
+        " with it, and removes IPv6 addresses when an interface is shut.",
     ),
     Cause(
         "default-route-lost", "a host has no route to other hosts",
@@ -59,19 +59,19 @@ ADDRESS_CAUSES: Final = (
         excludes=(address_symptoms.has_no_address,),
         nearby=("acl-4791", "gid-index"),
         rival="wrong-gateway",
-        tell="rocelab exec {node} -- ip route, beside that of another host",
-        fix="rocelab exec {node} -- ip route replace default via the address that {peer_node} has on that link",
-        words="Its link is up and its address is right, and what it sends beyond its own network goes nowhere. The"
-        " kernel flushes routes by an interface that is shut, and setting it up again brings back none of them.",
+        tell="rocelab exec {node} -- ip route, compared with another host",
+        fix="rocelab exec {node} -- ip route replace default via ADDRESS, which is that of {peer_node} on this link",
+        words="Its link is up and its address is correct, but it cannot send beyond its own network. The kernel"
+        " flushes the routes of an interface that is shut, and does not restore them.",
     ),
     Cause(
-        "wrong-gateway", "a host's default route leads to an address that no switch has",
+        "wrong-gateway", "a host's default route points to an address that no switch has",
         needs=(address_symptoms.leads_to_nobody_who_forwards,),
         supports=(address_symptoms.a_ping_is_not_answered,),
         nearby=("acl-4791", "gid-index"),
         rival="wrong-address",
-        tell="rocelab exec {node} -- ip route, beside ip address of its switch",
-        fix="rocelab exec {node} -- ip route replace default via the address that its switch has on that link",
-        words="Nobody answers its ARP: it reaches its own network and nothing beyond.",
+        tell="rocelab exec {node} -- ip route, compared with ip address on its switch",
+        fix="rocelab exec {node} -- ip route replace default via ADDRESS, which is that of its switch on this link",
+        words="Its ARP requests stay unanswered: it reaches its own network and nothing beyond.",
     ),
 )  # fmt: skip

@@ -35,82 +35,84 @@ CAUSES: Final = (
     *PAUSE_CAUSES,
     *CLASS_CAUSES,
     Cause(
-        "hash-polarisation", "a switch sends all QPs by one of its equal ways",
+        "hash-polarisation", "a switch sends all QPs over one of its equal-cost paths",
         needs=(path_symptoms.many_flows_on_one_uplink,),
         excludes=(path_symptoms.fewer_next_hops_than_siblings,),
         explains=("incast",),
         rival="elephant-collision",
         tell="rocelab exec {node} -- sysctl net.ipv4.fib_multipath_hash_policy: 0 hashes addresses alone",
         fix="hash UDP source ports too, with another seed at each tier",
-        words="Its hash sees one flow where there are many QPs: it looks at addresses alone, or with the same seed as"
-        " the tier before. Its routes are as they should be.",
+        words="Its ECMP hash gives many QPs the same value: it uses addresses only, or the same seed as the tier"
+        " before. Its routes are correct.",
     ),
     Cause(
-        "elephant-collision", "a few QPs share an uplink by bad luck, and another is idle",
+        "elephant-collision", "a few QPs hash to the same uplink, and another uplink is idle",
         needs=(path_symptoms.few_flows_on_one_uplink,),
         excludes=(path_symptoms.fewer_next_hops_than_siblings,),
         explains=("incast",),
         rival="hash-polarisation",
         tell="rocelab exec {node} -- ip route get ADDRESS ipproto udp sport PORT dport 4791, for each QP",
         fix="use more QPs for each pair, or pin paths",
-        words="Nothing is broken: the hash drew the same way for flows that are few. Each has half of what it could"
-        " have.",
+        words="Nothing is broken: with few flows, the hash can choose one uplink for several of them. Each gets"
+        " half of the rate that it could have.",
     ),
     Cause(
-        "daemon-killed", "a routing daemon of a switch is gone",
+        "daemon-killed", "a routing daemon of a switch is not running",
         needs=(silent_daemons.a_daemon_is_gone,),
         explains=_UNROUTED,
         nearby=("vtep-unreachable",),
         rival="daemon-stopped",
-        tell="rocelab exec {node} -- ps -e: whether zebra and those that tell it routes are there",
-        fix="start it again, with all of FRR: on a switch systemctl restart frr",
-        words="Links and ports are as they were. Its neighbours drop what they learnt of it as their timers run out.",
+        tell="rocelab exec {node} -- ps -e: whether zebra and the protocol daemons (bgpd, ospfd) run",
+        fix="restart all of FRR: on a switch systemctl restart frr",
+        words="Links and ports have not changed. Its neighbours remove the routes learned from it when their timers"
+        " expire.",
     ),
     Cause(
-        "daemon-stopped", "a routing daemon of a switch stands still",
+        "daemon-stopped", "a routing daemon of a switch hangs",
         needs=(silent_daemons.a_daemon_stands_still,),
         explains=_UNROUTED,
         nearby=("vtep-unreachable",),
         rival="daemon-killed",
         tell="rocelab exec {node} -- ps -eo stat,comm: T is stopped, D waits for the kernel, R loops",
-        fix="have it go on (kill -CONT), or start FRR again: on a switch systemctl restart frr",
-        words="Its sockets are open and it answers nobody. Its neighbours drop what they learnt of it as their timers"
-        " run out.",
+        fix="resume it (kill -CONT), or restart FRR: on a switch systemctl restart frr",
+        words="Its sockets are open, but it does not answer. Its neighbours remove the routes learned from it when"
+        " their timers expire.",
     ),
     Cause(
-        "routing-loop", "switches send packets to one another in a circle",
+        "routing-loop", "switches forward packets in a loop",
         needs=(loops.packets_go_in_a_circle,),
         supports=(address_symptoms.a_ping_is_not_answered, loss_symptoms.sent_again),
         explains=("one-path-only",),
         nearby=("acl-4791", "gid-index", "hash-polarisation", "elephant-collision"),
         rival="acl-4791",
-        tell="rocelab exec {node} -- ip route get ADDRESS, at each switch of the circle: a static route comes before"
-        " what is learnt",
-        fix="take the route that leads back off {node}: rocelab vtysh {node} -c 'show ip route' tells a static one"
-        " from one of BGP",
-        words="What is for these addresses goes around until its TTL is used up, and takes the rate of every link on"
-        " its way. No port counts a drop.",
+        tell="rocelab exec {node} -- ip route get ADDRESS, at each switch of the loop: a static route takes"
+        " precedence over learned routes",
+        fix="remove the route that points back from {node}: rocelab vtysh {node} -c 'show ip route' shows whether"
+        " it is static or from BGP",
+        words="Packets to these addresses circulate until their TTL expires, and use up the bandwidth of every link"
+        " of the loop. No port counts a drop.",
     ),
     Cause(
-        "one-path-only", "a switch uses one of its equal paths",
+        "one-path-only", "a switch uses only one of its equal-cost paths",
         needs=(path_symptoms.fewer_next_hops_than_siblings,),
         excludes=(path_symptoms.a_link_is_down, path_symptoms.a_session_is_lost),
         explains=("incast", "hash-polarisation", "elephant-collision"),
         rival="hash-polarisation",
-        tell="rocelab vtysh {node} -c 'show running-config': maximum-paths; of BGP, bestpath as-path multipath-relax",
-        fix="rocelab vtysh {node}: maximum-paths 64; of OSPF the same cost on all uplinks, of BGP bestpath as-path"
+        tell="rocelab vtysh {node} -c 'show running-config': maximum-paths; for BGP also bestpath as-path"
         " multipath-relax",
-        words="Links and sessions are up, and its routes have one next hop where its siblings have more.",
+        fix="rocelab vtysh {node}: maximum-paths 64; for OSPF the same cost on all uplinks, for BGP bestpath"
+        " as-path multipath-relax",
+        words="Links and sessions are up, but its routes have one next hop while those of its siblings have more.",
     ),
     Cause(
-        "rehash-on-failure", "a link that carried nothing goes, and flows beside it change their ways",
+        "rehash-on-failure", "an unused link goes down, and flows on the links beside it change their paths",
         needs=(path_symptoms.flows_move_beside_a_link,),
         supports=(loss_symptoms.sent_again,),
         rival="link-flap",
         tell="rocelab exec {node} -- ip nexthop show, and ip route get with a QP's source port, before and after",
-        fix="rocelab exec {node}: a resilient next-hop group, in which only what was on the lost link moves",
-        words="The hash is divided anew among the ways that are left: flows that were never on the link go by ways of"
-        " another length, overtake themselves, and are sent again.",
+        fix="rocelab exec {node}: use a resilient next-hop group, which moves only the flows of the lost link",
+        words="The hash is redistributed over the remaining paths. Flows that never used the link move to paths of"
+        " another length, arrive out of order, and are retransmitted.",
     ),
     Cause(
         "power-lost", "a switch above the leaves has lost all of its links at once",
@@ -119,9 +121,9 @@ CAUSES: Final = (
         nearby=("link-flap", "rehash-on-failure", "gray-loss", "mtu-black-hole"),
         rival="link-flap",
         tell="rocelab exec {node} -- ip -br link: whether all of its links are down, or one",
-        fix="power {node}, or replace it; see rocelab counters for whether the switches beside it carry its share",
-        words="Switches at the other ends of its links lose the carrier, and send by those beside it. No host is cut"
-        " off as long as one of these is left; all of them share less.",
+        fix="power {node}, or replace it; check with rocelab counters that the switches beside it carry its share",
+        words="Switches at the other ends of its links lose the carrier and use the switches beside it. Hosts stay"
+        " connected while one of these is left, and share less bandwidth.",
     ),
     Cause(
         "leaf-dies", "a leaf has lost all of its links at once",
@@ -130,9 +132,9 @@ CAUSES: Final = (
         nearby=("link-flap", "rehash-on-failure", "gray-loss", "mtu-black-hole"),
         rival="link-flap",
         tell="rocelab exec {node} -- ip -br link: whether all of its links are down, or one",
-        fix="power {node}, or replace it; put hosts that are on it alone on another leaf too",
-        words="Whoever is behind its links loses the carrier and goes on without it. Hosts that are on it alone are"
-        " cut off until it is back; those on two leaves miss a moment.",
+        fix="power {node}, or replace it; connect its single-homed hosts to a second leaf",
+        words="Its neighbours lose the carrier and route around it. Single-homed hosts are disconnected until it is"
+        " back; hosts on two leaves lose traffic for a moment.",
     ),
     Cause(
         "link-flap", "a link goes down, and may come back",
@@ -142,8 +144,9 @@ CAUSES: Final = (
         nearby=("gray-loss", "mtu-black-hole"),
         rival="gray-loss",
         tell="rocelab exec {node} -- ip -s link: carrier changes",
-        fix="clean or replace optic and cable of {place}, or set up the end that is shut; drain the link meanwhile",
-        words="Each time it goes, its session is lost, routes change, and what was under way is sent again.",
+        fix="clean or replace the optic and cable of {place}, or enable the end that is shut; drain the link"
+        " meanwhile",
+        words="Each time it goes down, its session is lost, routes change, and packets in flight are retransmitted.",
     ),
     *(
         Cause(
@@ -154,35 +157,35 @@ CAUSES: Final = (
             nearby=("vtep-unreachable",),
             rival="gray-loss",
             tell="rocelab counters {port} {peer}: sent at one end, received at the other, in both directions",
-            fix="replace optic and cable of {place}; BFD or UDLD on every link takes such a one out of use",
-            words="Neither end has lost its carrier, and only a protocol between the two ends notices, whose timers"
-            " run out. Until then each sends into it.",
+            fix="replace the optic and cable of {place}; BFD or UDLD on every link takes such a link out of use",
+            words="Neither end has lost its carrier. Only a protocol between the two ends notices, when its timers"
+            " expire; until then each end sends into the dead link.",
         )
         for title, noticed in (
-            ("a link is up, and what is sent into it does not arrive", path_symptoms.a_session_is_lost),
-            ("a link is up, nothing sent into it arrives, and no route uses it", path_symptoms.no_route_goes_by_it),
+            ("a link is up, but packets sent into it do not arrive", path_symptoms.a_session_is_lost),
+            ("a link is up, packets sent into it do not arrive, no route uses it", path_symptoms.no_route_goes_by_it),
         )
     ),
     Cause(
-        "gray-loss", "a link loses packets, and no counter of a device says so",
+        "gray-loss", "a link loses packets that no device counts as dropped",
         needs=(loss_symptoms.vanishes_on_a_link,),
         supports=(loss_symptoms.sent_again, probes.some_probes_vanish),
         excludes=(loss_symptoms.only_small_ones_pass,),
         rival="link-flap",
         tell="rocelab counters {port} {peer}: sent at one end, received at the other",
-        fix="drain {place}, then replace optic and cable",
-        words="More leaves one end than comes to the other. Nothing is down and nothing drops; QPs go back and send"
-        " again all that followed.",
+        fix="drain {place}, then replace the optic and cable",
+        words="One end sends more packets than the other receives. Nothing is down and no port counts a drop; QPs"
+        " go back to the lost packet and retransmit everything after it.",
     ),
     Cause(
-        "mtu-black-hole", "a link takes smaller packets than its neighbours: small works, large hangs",
+        "mtu-black-hole", "a link has a smaller MTU than its neighbours: small packets pass, large ones are lost",
         needs=(loss_symptoms.only_small_ones_pass,),
         supports=(loss_symptoms.sent_again, probes.only_small_probes_pass),
         rival="gray-loss",
         tell="rocelab exec {node} -- ip link, and ping -M do -s 1472 and -s 8000 over each path",
         fix="rocelab exec {peer_node} -- ip link set {peer_interface} mtu 9000: one MTU end to end",
-        words="What is larger than the MTU of the end that receives is dropped there before anybody counts it, and no"
-        " ICMP comes back. QPs with large packets time out for ever; small ones notice nothing.",
+        words="The receiving end drops packets that exceed its MTU before any counter, and sends no ICMP. QPs with"
+        " large packets keep timing out; those with small packets work.",
     ),
     Cause(
         "mtu-black-hole", "a link has a smaller MTU than its neighbours",
@@ -190,41 +193,43 @@ CAUSES: Final = (
         supports=(probes.only_small_probes_pass,),
         rival="",
         tell="rocelab exec {node} -- ip link, and ping -M do -s 1472 and -s 8000 over each path",
-        fix="rocelab exec {node} -- ip link set {interface} mtu 9000, and so at the other end: one MTU end to end",
-        words="Nothing large passes there now. What is larger than that, and goes that way, would not arrive.",
+        fix="rocelab exec {node} -- ip link set {interface} mtu 9000, and the same at the other end: one MTU end to"
+        " end",
+        words="No large packets use it now. Larger packets sent that way would be lost.",
     ),
     Cause(
-        "mtu-black-hole", "a host's link takes smaller packets than those of its siblings",
+        "mtu-black-hole", "a host's link has a smaller MTU than those of its siblings",
         needs=(host_symptoms.a_host_has_a_smaller_mtu,),
         supports=(probes.only_small_probes_pass,),
         rival="",
-        tell="rocelab exec {node} -- ip link, beside that of {peer_node}, and ping -M do -s 1472 and -s 8000 to it",
-        fix="rocelab exec {node} -- ip link set {interface} mtu 9000, and so at the other end: one MTU end to end",
-        words="Small packets pass and large ones do not. RDMA connections that are made now agree on smaller ones,"
-        " which hides it.",
+        tell="rocelab exec {node} -- ip link, compared with {peer_node}, and ping -M do -s 1472 and -s 8000 to it",
+        fix="rocelab exec {node} -- ip link set {interface} mtu 9000, and the same at the other end: one MTU end to"
+        " end",
+        words="Small packets pass and large ones do not. New RDMA connections agree on a smaller path MTU, which"
+        " hides the fault.",
     ),
     Cause(
-        "gid-index", "a program uses a GID index at which its address is not any more",
+        "gid-index", "a program uses a GID index that no longer holds its address",
         needs=(loss_symptoms.an_address_has_moved,),
         supports=(loss_symptoms.swallowed_by_a_switch,),
         explains=("acl-4791",),
         rival="acl-4791",
         tell="rocelab rdma show: the index of each GID of {node}",
-        fix="look the index up again (ibv_devinfo -v, show_gids) where a program was told it once",
-        words="The address was taken off its NIC and given back, and another has its place in the GID table. The QP"
-        " speaks for an address that nobody routes to.",
+        fix="look up the index again (ibv_devinfo -v, show_gids) wherever a program is configured with it",
+        words="The address was removed from the NIC and added again, and another address has its place in the GID"
+        " table. The QP sends from an address without a route.",
     ),
     Cause(
-        "rdma-device-lost", "a host's RDMA device is gone",
+        "rdma-device-lost", "a host has lost its RDMA device",
         needs=(host_symptoms.its_device_is_gone,),
         supports=(loss_symptoms.sent_again,),
         nearby=("acl-4791", "gid-index"),
         rival="acl-4791",
         tell="rocelab exec {node} -- rdma link: whether there is a device on {interface}",
-        fix="rocelab exec {node} -- rdma link add NAME type rxe netdev {interface}, NAME as rocelab status has it; on"
-        " a real host load the driver again",
-        words="Its interface is up and answers pings, and no device takes in what comes for UDP 4791: whoever writes"
-        " to it times out, and its own programs find no device.",
+        fix="rocelab exec {node} -- rdma link add NAME type rxe netdev {interface}, with the NAME that rocelab"
+        " status shows; on a real host reload the driver",
+        words="Its interface is up and answers pings, but no device receives UDP 4791: peers that write to it time"
+        " out, and its own programs find no device.",
     ),
     Cause(
         "acl-4791", "a switch filters RoCE: ping works, RDMA times out",
@@ -234,7 +239,8 @@ CAUSES: Final = (
         rival="gid-index",
         tell="rocelab exec {node} -- nft list ruleset: hits of a rule on udp dport 4791",
         fix="permit UDP 4791 at {node}",
-        words="RDMA comes to the switch and does not leave it, no port counts a drop, and everything else passes.",
+        words="RDMA packets arrive at the switch and do not leave it. No port counts a drop, and all other traffic"
+        " passes.",
     ),
     Cause(
         "acl-4791", "a host filters RoCE: ping works, RDMA times out",
@@ -244,45 +250,47 @@ CAUSES: Final = (
         rival="gid-index",
         tell="rocelab exec {node} -- nft list ruleset: hits of a rule on udp dport 4791",
         fix="permit UDP 4791 at {node}, in both directions",
-        words="RDMA comes to its NIC and not to its RDMA device, which answers nobody; everything else passes.",
+        words="RDMA packets arrive at its NIC but do not reach its RDMA device, so that no peer gets an answer. All"
+        " other traffic passes.",
     ),
     Cause(
         "link-rate", "a link came up slower than its siblings",
         needs=(full_queues.slower_than_its_siblings,),
         explains=("incast", "victim-flow"),
         rival="incast",
-        tell="rocelab qos show {place}: rate, beside that of a sibling; on a switch ethtool {interface}: speed",
-        fix="clean or replace optic and cable of {place}, and give both ends the speed of their siblings",
-        words="Equal paths are chosen as if links were equal: this one is full before its siblings are, and what"
-        " waits for it has everybody paused who sends there.",
+        tell="rocelab qos show {place}: rate, compared with a sibling; on a switch ethtool {interface}: speed",
+        fix="clean or replace the optic and cable of {place}, and set both ends to the speed of their siblings",
+        words="ECMP treats its links as equal: this one fills before its siblings do, and its queue pauses every"
+        " sender on that path.",
     ),
     Cause(
-        "parking-lot", "PFC divides by port: the nearer a sender is, the more it gets",
+        "parking-lot", "PFC shares bandwidth by port: the nearer a sender is, the more it gets",
         needs=(full_queues.the_near_get_more,),
         explains=("incast",),
         rival="incast",
-        tell="rocelab counters --watch: rates of the senders, by how many switches lie before {place}",
-        fix="let congestion control find rates (DCQCN), so that PFC does not have to",
-        words="Nothing is broken. Each switch divides its link among its ports, whoever is behind them: a sender that"
-        " shares a port with others gets a part of a part.",
+        tell="rocelab counters --watch: the rates of the senders, by the number of switches between them and"
+        " {place}",
+        fix="let congestion control (DCQCN) set the rates, so that PFC does not have to",
+        words="Nothing is broken. Each switch shares its link among its ports, however many senders a port has: a"
+        " sender behind a shared port gets a part of a part.",
     ),
     Cause(
-        "victim-flow", "a pair that shares no bottleneck with anybody is paused for others",
+        "victim-flow", "a flow that does not use the bottleneck is paused because of flows that do",
         needs=(full_queues.paused_for_the_sake_of_others,),
         explains=("incast",),
         rival="incast",
-        tell="rocelab congestion: the queue that is full is not on its way",
-        fix="a lossless class of its own, or ECN that slows the others down before PFC does",
-        words="PFC pauses a class of a port, not a flow: who sends by the same port stops, whatever its own way is"
-        " like.",
+        tell="rocelab congestion: the full queue is not on its path",
+        fix="a separate lossless class, or ECN that slows the other flows down before PFC does",
+        words="PFC pauses a class of a port, not a flow: every sender behind that port stops, even if its own path"
+        " is free.",
     ),
     Cause(
         "incast", "no fault: capacity",
         needs=(full_queues.a_link_is_full,),
         rival="",
-        tell="rocelab congestion: whose queue is full, and who is paused for it",
+        tell="rocelab congestion: which queue is full, and which ports it pauses",
         fix="fewer senders at once, or a faster link",
-        words="The link is full, and those who share it wait. That is what it was built for.",
+        words="The link is full, and its senders share it. The fabric works as designed.",
         fault=False,
     ),
     *OVERLAY_CAUSES,

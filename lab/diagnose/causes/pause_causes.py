@@ -12,124 +12,126 @@ _BEHIND: Final = ("incast", "parking-lot", "victim-flow")
 
 PAUSE_CAUSES: Final = (
     Cause(
-        "pfc-storm", "a NIC sends pauses without end",
+        "pfc-storm", "a NIC sends pauses continuously",
         needs=(pause_symptoms.paused_for_ever_by_a_host,),
         excludes=(pause_symptoms.frames_that_are_no_pfc,),
         explains=_BEHIND,
         nearby=("slow-receiver",),
         rival="slow-receiver",
         tell="rocelab counters {peer} --priority {priority} --columns port,obeyed: a storm has no XON",
-        fix="take {node} off the fabric and replace its NIC; a PFC watchdog at {peer} contains it meanwhile",
-        words="The NIC's receiver is stuck: it asks for silence again and again and never takes it back. Its leaf may"
-        " not send, fills, and pauses the next; packets of anybody who shares a switch with it stand still, and"
-        " none is lost.",
+        fix="disconnect {node} and replace its NIC; a PFC watchdog at {peer} contains the storm meanwhile",
+        words="The NIC's receiver is stuck: it sends XOFF again and again and never XON. Its leaf must not send,"
+        " fills, and pauses the next switch. Packets of all hosts behind these switches are held up, but none is"
+        " lost.",
     ),
     Cause(
-        "pfc-watchdog-missing", "a leaf has no PFC watchdog, and a storm gets out through it",
+        "pfc-watchdog-missing", "a leaf has no PFC watchdog, and a pause storm spreads through it",
         needs=(pause_symptoms.storm_unseen_by_a_watchdog,),
         supports=(pause_symptoms.watchdog_on_a_sibling_only,),
         rival="pfc-storm",
-        tell="rocelab qos show {place}: pfc.watchdog.enabled, beside that of a sibling",
-        fix="rocelab qos set {node} pfc.watchdog.enabled=true, and one configuration for all leaves",
-        words="Its siblings contain a storm by dropping what waits for the port that is stuck. Here nobody does, and"
-        " the storm goes on to the spines. The configuration has drifted.",
+        tell="rocelab qos show {place}: pfc.watchdog.enabled, compared with a sibling",
+        fix="rocelab qos set {node} pfc.watchdog.enabled=true, and the same configuration for all leaves",
+        words="Its siblings contain a storm: they drop the packets for the stuck port. This leaf does not, and the"
+        " storm spreads to the spines. Its configuration has drifted.",
     ),
     Cause(
-        "pfc-watchdog-missing", "a leaf has no PFC watchdog, and its siblings have",
+        "pfc-watchdog-missing", "a leaf has no PFC watchdog, unlike its siblings",
         needs=(pause_symptoms.watchdog_on_a_sibling_only,),
         rival="",
-        tell="rocelab qos show {place}: pfc.watchdog.enabled, beside that of a sibling",
-        fix="rocelab qos set {place} pfc.watchdog.enabled=true, and one configuration for all leaves",
-        words="Nothing storms now. When a NIC does, its siblings contain it, and this leaf does not.",
+        tell="rocelab qos show {place}: pfc.watchdog.enabled, compared with a sibling",
+        fix="rocelab qos set {place} pfc.watchdog.enabled=true, and the same configuration for all leaves",
+        words="There is no storm now. If a NIC starts one, the siblings contain it and this leaf does not.",
     ),
     Cause(
-        "pfc-watchdog-loop", "a watchdog takes the gaps between a NIC's pauses for the end of the storm",
+        "pfc-watchdog-loop", "a watchdog treats the gaps between a NIC's pauses as the end of the storm",
         needs=(pause_symptoms.watchdog_takes_gaps_for_the_end,),
         explains=_BEHIND,
         rival="pfc-storm",
-        tell="rocelab qos show {place}: pfc.watchdog.restoration, beside that of a sibling",
+        tell="rocelab qos show {place}: pfc.watchdog.restoration, compared with a sibling",
         fix="rocelab qos set {place} pfc.watchdog.restoration=200ms: longer than the gaps; then replace {peer}'s NIC",
-        words="Each pause is a new storm to it: until it has seen that, its port holds up whoever sends there, and"
-        " the spines behind. A time to restore that is longer than the gaps sees one storm, and keeps it in.",
+        words="The watchdog detects each pause as a new storm. Until it does, the port holds up its senders and the"
+        " spines behind them. With a restoration time longer than the gaps it sees one storm and contains it.",
     ),
     Cause(
-        "pfc-deadlock", "ports wait for one another in a circle",
+        "pfc-deadlock", "ports wait for each other in a circle",
         needs=(pause_symptoms.a_circle_waits,),
         excludes=(pause_symptoms.paused_for_ever_by_a_host,),
         explains=_BEHIND,
         rival="pfc-storm",
-        tell="rocelab congestion: a circle has no root, and no host pauses anybody",
-        fix="rocelab qos set {place} pfc.watchdog.enabled=true opens it; then make routes free of valleys",
-        words="A cyclic buffer dependency: each port holds packets for the next, which is full and pauses it. It"
-        " outlives what brought it about, and restarting hosts does not end it.",
+        tell="rocelab congestion: a circle has no root, and no host sends pauses",
+        fix="rocelab qos set {place} pfc.watchdog.enabled=true breaks it; then make the routes valley-free",
+        words="A cyclic buffer dependency: each port holds packets for the next port, which is full and pauses it."
+        " It outlasts its trigger, and restarting hosts does not end it.",
     ),
     Cause(
-        "slow-receiver", "a host takes in less than its link brings",
+        "slow-receiver", "a host receives more slowly than its link delivers",
         needs=(pause_symptoms.paused_bit_by_bit_by_a_host,),
         excludes=(pause_symptoms.paused_for_ever_by_a_host,),
         explains=_BEHIND,
         rival="pfc-storm",
         tell="rocelab counters {place} --priority {priority}: an XON follows each XOFF",
-        fix="look at {node}'s CPU, page tables and PCIe",
-        words="The network waits for a host. Its NIC pauses the leaf a bit at a time, and the leaf passes it on.",
+        fix="check {node}'s CPU, page tables and PCIe",
+        words="The network waits for a host. Its NIC repeatedly pauses the leaf for a short time, and the leaf"
+        " pauses its own senders.",
     ),
     Cause(
-        "pfc-one-sided", "a port does not obey pauses: PFC is on at the other end alone",
+        "pfc-one-sided", "a port does not obey pauses: PFC is enabled only at the other end",
         needs=(pause_symptoms.pauses_are_ignored,),
         supports=(pause_symptoms.a_lossless_class_drops, loss_symptoms.sent_again),
         rival="headroom-too-small",
         tell="rocelab counters {place} {peer} --priority {priority} --columns port,obeyed,ignored",
         fix="rocelab qos set {place} pfc.rx=true, and the same priorities at both ends",
-        words="The switch asks, nobody stops, the headroom fills, and the lossless class loses packets.",
+        words="The switch sends XOFF, the peer does not stop, the headroom fills, and the lossless class loses"
+        " packets.",
     ),
     Cause(
-        "pfc-one-sided", "a port has no room and does not ask its peer to stop",
+        "pfc-one-sided", "a port has no buffer left and does not pause its peer",
         needs=(pause_symptoms.refused_unasked,),
         excludes=(pause_symptoms.link_pause_frames, pause_symptoms.pauses_are_ignored),
         rival="headroom-too-small",
         tell="rocelab qos show {place}: pfc.tx",
         fix="rocelab qos set {place} pfc.tx=true",
-        words="The port sends no pause: its peer cannot know that it is full.",
+        words="The port sends no pause, so that its peer keeps sending.",
     ),
     Cause(
-        "pfc-one-sided", "PFC is configured at one end of a link alone",
+        "pfc-one-sided", "PFC is enabled at only one end of a link",
         needs=(pause_symptoms.pfc_differs_at_the_ends,),
         excludes=(pause_symptoms.link_pause_frames,),
         rival="",
-        tell="rocelab qos show {place}, beside that of {peer}: pfc.tx, pfc.rx and pfc.priorities",
+        tell="rocelab qos show {place}, compared with {peer}: pfc.tx, pfc.rx and pfc.priorities",
         fix="rocelab qos set {place} pfc.tx=true pfc.rx=true, and the same pfc.priorities at both ends",
-        words="Under load one end asks and the other does not stop, or one end is full and does not ask: the lossless"
-        " class loses packets. Nothing has to be sent for that to be seen.",
+        words="Under load one end sends XOFF and the other does not stop, or one end is full and sends no XOFF: the"
+        " lossless class loses packets. The configuration shows this without traffic.",
     ),
     Cause(
-        "headroom-too-small", "pauses are obeyed, and the headroom is too small for what is under way",
+        "headroom-too-small", "pauses are obeyed, but the headroom is too small for the packets in flight",
         needs=(pause_symptoms.refused_though_obeyed,),
         supports=(pause_symptoms.a_lossless_class_drops,),
         excludes=(classes.mapped_otherwise, pause_symptoms.pauses_are_ignored),
         rival="pfc-one-sided",
         tell="rocelab counters {place} {peer} --priority {priority} --columns port,obeyed,ignored",
-        fix="work headroom out again for the cable as it is, and rocelab qos set {place}"
+        fix="recalculate the headroom for the cable, and rocelab qos set {place}"
         " buffer.groups.{priority}.headroom=...",
-        words="Between an XOFF and the silence the cable's round trip of packets still comes in. That is more than"
-        " there is headroom for: a longer cable, a slower peer, or a larger MTU than it was worked out for.",
+        words="After an XOFF, the packets of one round trip of the cable still arrive. They exceed the headroom:"
+        " the cable is longer, the peer slower, or the MTU larger than it was calculated for.",
     ),
     Cause(
-        "global-pause", "a NIC has link pause (802.3x) on, where PFC is meant",
+        "global-pause", "a NIC uses link pause (802.3x) instead of PFC",
         needs=(pause_symptoms.link_pause_frames,),
         nearby=("slow-receiver", "headroom-too-small"),
         rival="pfc-storm",
         tell="rocelab capture {peer} --filter pause: opcode 0x0001",
-        fix="turn link pause off at {node} (ethtool -A), and PFC on",
-        words="A PAUSE stops a whole link, with routing and all. Lossless ports ignore it, so that the NIC that asks"
-        " with it is not heard, and drops.",
+        fix="disable link pause at {node} (ethtool -A), and enable PFC",
+        words="A PAUSE frame stops a whole link, including routing protocols. Lossless ports ignore it, so that the"
+        " NIC that sends it keeps receiving, and drops.",
     ),
     Cause(
-        "malformed-pfc", "a NIC sends MAC control frames that are wrong",
+        "malformed-pfc", "a NIC sends malformed MAC control frames",
         needs=(pause_symptoms.frames_that_are_no_pfc,),
         rival="pfc-storm",
         tell="rocelab capture {peer} --filter pfc: address, opcode and class-enable vector (IEEE 802.1Q clause 36)",
         fix="update the firmware of {node}'s NIC",
-        words="Frames with a wrong address, opcode or vector. Some are ignored; one whose vector has reserved bits"
-        " is as good as any, and stops its switch.",
+        words="Frames have a wrong address, opcode or class-enable vector. Switches ignore some; one whose vector"
+        " has reserved bits set counts as valid, and pauses its switch.",
     ),
 )  # fmt: skip
