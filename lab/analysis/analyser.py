@@ -33,6 +33,7 @@ from lab.analysis.transport.naks import Naks
 from lab.analysis.transport.psn_order import Order
 from lab.analysis.transport.psn_tracker import PATH_MTUS
 from lab.analysis.transport.read_responses import Responses
+from lab.analysis.transport.read_sizes import ReadSizes
 from lab.analysis.transport.response_times import Answers
 from lab.wire.header_fields import CE
 from lab.wire.layers import WalkStop
@@ -74,6 +75,7 @@ class Analyser:
         self.sizes = Sizes(self.streams, self.order.acked)
         self.icmp = IcmpErrors()
         self.responses = Responses(self.streams, self.naks, self.events.add_missed)
+        self.read_sizes = ReadSizes(self.streams, self.responses)
         self.handshakes = Handshakes(self.streams)
         self.pairing = Pairing(self.streams)
         self.answers = Answers(self.streams)
@@ -158,6 +160,7 @@ class Analyser:
         self.pairing.add(packets)
         self.naks.add(packets)
         fresh = self.responses.add(packets)
+        self.read_sizes.add(packets)
         taken = self.order.add(packets) & fresh
         self.sizes.add(packets)
         self.messages.add(packets, taken)
@@ -223,6 +226,7 @@ class Analyser:
     def _add_resend(self, flow: int, resend: Resend) -> None:
         self.events.add_resend(flow, resend)
         self.sizes.add_resend(flow, resend)
+        self.read_sizes.add_resend(flow, resend)
         self.timeline.add(
             TimelineSeries.RESENT, *(np.array([value]) for value in (flow, resend.time, resend.packets))
         )

@@ -216,7 +216,11 @@ class FlowPath:
 
 @dataclass(frozen=True, slots=True)
 class SizeLoss:
-    """A flow that loses frames of ``least`` bytes or more (``losses``), but delivers up to ``delivered`` bytes."""
+    """A flow that loses frames of ``least`` bytes or more (``losses``), but delivers up to ``delivered`` bytes.
+
+    ``reads``: it loses responses to READs instead. Both sizes are those of the data, and ``delivered`` is 0 if only
+    ACKs arrive.
+    """
 
     link: str
     src: str
@@ -225,6 +229,7 @@ class SizeLoss:
     losses: int
     least: int
     delivered: int
+    reads: bool
 
 
 @dataclass(frozen=True, slots=True)

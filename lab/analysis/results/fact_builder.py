@@ -133,7 +133,10 @@ class _Report:
             ),
             "paths": paths(of.flows, self._links),
             "loops": loops(of.loops, of.flows, self._links),
-            "size_losses": size_losses(of.sizes, of.streams, of.flows, self._links),
+            "size_losses": (
+                *size_losses(of.sizes, of.streams, of.flows, self._links),
+                *of.read_sizes.losses(of.flows, self._links),
+            ),
             "icmp_errors": icmp_errors(of.icmp, self._links),
             "tunnels": tuple(self._tunnel(number) for number in range(len(of.tunnels))),
             "icrc": of.icrc_checks.totals,

@@ -9,9 +9,9 @@ from lab.analysis.results.analysis_facts import CaptureFinding
 from lab.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from lab.analysis.results.analysis_facts import AnalysisFacts, IcmpError
+    from lab.analysis.results.analysis_facts import AnalysisFacts, IcmpError, SizeLoss
 
 WRONG_ICRC: Final = "has a wrong ICRC"
 _ALL: Final = 8
@@ -35,17 +35,22 @@ def path_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
 
 
 def _sizes(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
-    if not facts.size_losses:
-        return
-    first = facts.size_losses[0]
-    names = tuple(
-        dict.fromkeys(f"{loss.src} to {loss.dst} QP {loss.qp:#x} at {loss.link}" for loss in facts.size_losses)
-    )
+    for reads in (False, True):
+        if losses := [loss for loss in facts.size_losses if loss.reads == reads]:
+            yield _size_finding(losses)
+
+
+def _size_finding(losses: Sequence[SizeLoss]) -> CaptureFinding:
+    first = losses[0]
+    names = tuple(dict.fromkeys(f"{loss.src} to {loss.dst} QP {loss.qp:#x} at {loss.link}" for loss in losses))
     whose = names[0] if len(names) == 1 else f"{len(names)} flows, the first {names[0]}"
-    yield CaptureFinding(
-        f"{whose}: {counted(first.losses, 'loss', 'losses')}, all of frames of {first.least} bytes or more, "
-        f"while those of up to {first.delivered} bytes arrive",
-        "a link or tunnel on the path has an MTU that is too small for the QP's path MTU",
+    what = "responses to READs" if first.reads else "frames"
+    arrives = f"those of up to {first.delivered} bytes arrive" if first.delivered else "ACKs arrive"
+    return CaptureFinding(
+        f"{whose}: {counted(first.losses, 'loss', 'losses')}, all of {what} of {first.least} bytes or more, "
+        f"while {arrives}",
+        "a link or tunnel on the path"
+        f"{' back to the requester' if first.reads else ''} has an MTU that is too small for the QP's path MTU",
         count=len(names),
         examples=names[:_EXAMPLES],
     )

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 _CAUSES: Final = (*NOBODY, ops.ACKS[ops.SEQUENCE_ERROR])
 """Causes of retransmission that imply a loss."""
-_LEAST_LOST: Final = 3
+LEAST_LOST: Final = 3
+"""Losses by which a flow is judged, at least."""
 _KEPT: Final = 4096
 
 
@@ -39,6 +40,14 @@ class SizedLosses:
     least: int
     first: int
     asked: bool
+
+    def alive(self, flow: int, streams: Streams, flows: Flows) -> bool:
+        """Return whether the responder's host still sent packets after the first retransmission."""
+        return self.asked or any(
+            flows.seen[back, 1] > self.first
+            for stream in streams.back(int(streams.of[flow]))
+            for back in streams.members(stream)
+        )
 
 
 class Sizes:
@@ -70,8 +79,8 @@ class Sizes:
         self._pending[flows[larger]] = waiting[larger]
 
     def add_resend(self, flow: int, resend: Resend) -> None:
-        """Add an episode: its first packet was lost, or the answer to it."""
-        if resend.cause not in _CAUSES or not resend.length:
+        """Add an episode: its first packet was lost, or the answer to it. READs are no matter of their own size."""
+        if resend.cause not in _CAUSES or not resend.length or resend.read != -1:
             return
         lost = self.lost.get(flow)
         if lost is not None:
@@ -109,18 +118,13 @@ def size_losses(sizes: Sizes, streams: Streams, flows: Flows, links: Sequence[st
     """Return flows that lose only frames larger than any that arrived, while they still deliver smaller ones."""
     found = []
     for flow, lost in sizes.lost.items():
-        if lost.count < _LEAST_LOST:
+        if lost.count < LEAST_LOST:
             continue
         delivered = int(sizes.delivered(np.array([flow]))[0])
         alike = [other for stream in streams.beside(int(streams.of[flow])) for other in streams.members(stream)]
         if not delivered:
             delivered = int(sizes.delivered(np.array(alike)).max())
-        alive = lost.asked or any(
-            flows.seen[back, 1] > lost.first
-            for stream in streams.back(int(streams.of[flow]))
-            for back in streams.members(stream)
-        )
-        if alive and 0 < delivered < lost.least:
+        if 0 < delivered < lost.least and lost.alive(flow, streams, flows):
             key = flows.key(flow)
             found.append(
                 SizeLoss(
@@ -131,6 +135,7 @@ def size_losses(sizes: Sizes, streams: Streams, flows: Flows, links: Sequence[st
                     losses=lost.count,
                     least=lost.least,
                     delivered=delivered,
+                    reads=False,
                 )
             )
     return tuple(found)

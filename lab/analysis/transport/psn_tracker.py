@@ -81,7 +81,7 @@ class Resend:
     * ``again``: its packets that this link had captured before.
     * ``cause``: the NAK that requested it, or one of ``NOBODY``.
     * ``alone``: after a NAK only its own packet was resent, followed by new ones.
-    * ``length``: that of the first frame, in bytes on the wire.
+    * ``length``: that of the first frame, in bytes on the wire. ``read``: its DMALen if it is a READ, else -1.
     """
 
     time: int
@@ -94,6 +94,7 @@ class Resend:
     again: int = 0
     alone: bool = False
     length: int = 0
+    read: int = -1
 
     @property
     def asked(self) -> bool:
@@ -261,21 +262,11 @@ class Sequence:
         step = distance(psn, self._due if self._due >= 0 else self._previous + 1)
         if self._resend is None or step < 0:
             self._close(went_on=False)
-            self._resend = Resend(
-                time=time,
-                end=time,
-                since=self._previous_time,
-                psn=psn,
-                back=back,
-                cause=self._cause(psn, time),
-                length=request.length,
-            )
+            self._resend = self._episode(request, back, self._cause(psn, time))
         elif step > 0 and (cause := self._ask(self._flow, psn, time)) not in NOBODY:
             self._close(went_on=True)  # the NAK shows that the packets in between were not lost
             self._release()
-            self._resend = Resend(
-                time=time, end=time, since=self._previous_time, psn=psn, back=back, cause=cause, length=request.length
-            )
+            self._resend = self._episode(request, back, cause)
         self._resend.packets += 1
         self._resend.end = time
         if not fill(self._missing, psn):
@@ -294,6 +285,19 @@ class Sequence:
                 self.front = self.expected
             if self.expected == self.front:
                 self._waiting.clear()
+
+    def _episode(self, request: PsnRequest, back: int, cause: str) -> Resend:
+        """Return the episode that begins with ``request``."""
+        return Resend(
+            time=request.time,
+            end=request.time,
+            since=self._previous_time,
+            psn=request.psn,
+            back=back,
+            cause=cause,
+            length=request.length,
+            read=request.read,
+        )
 
     def _cause(self, psn: int, time: int) -> str:
         """Return the NAK that requested an episode, and reclassify the episode before it if needed.

@@ -69,6 +69,10 @@ class Responses:
                 self._answer(int(packets.flow[rows[0]]), packets, rows, fresh)
         return fresh
 
+    def outstanding(self, flow: int) -> set[int]:
+        """Return the PSNs of a flow's READs that no response was captured to."""
+        return {psn for psn, _ in self._reads.get(flow, ())}
+
     def _ask(self, packets: Sorted) -> None:
         at = np.flatnonzero(ops.READ_REQUEST[packets.opcode] & (packets.dmalen >= 0))
         columns = (packets.flow[at], packets.psn[at], packets.dmalen[at])

@@ -22,6 +22,10 @@ def by_size(facts: AnalysisFacts) -> list[CaptureFinding]:
     return [found for found in facts.findings if "all of frames of" in found.what]
 
 
+def by_read_size(facts: AnalysisFacts) -> list[CaptureFinding]:
+    return [found for found in facts.findings if "all of responses to READs of" in found.what]
+
+
 def small(count: int, size: int = 512) -> list[bytes]:
     """SENDs that arrive, each acknowledged."""
     return [frame for psn in range(count) for frame in (packets.send(psn, size), packets.ack(psn))]
@@ -70,6 +74,77 @@ def test_a_host_that_dies_when_large_packets_begin_is_not_called_an_mtu() -> Non
     dying = [(2 * MS * n, 0, frame) for n, frame in enumerate(small(5))]
     dying += [(time * 100 * MS, 0, packets.send(5, 4096)) for time in range(1, 6)]
     assert not by_size(timed(*dying))
+
+
+def small_reads(count: int, size: int = 512) -> list[tuple[int, int, bytes]]:
+    """READs of one packet each, all answered."""
+    pairs = [(packets.read(psn, size), packets.response(psn, size)) for psn in range(count)]
+    return [(psn * 1000 + n * 400, 0, frame) for psn, pair in enumerate(pairs) for n, frame in enumerate(pair)]
+
+
+def again(*frames: bytes, times: int = 5) -> list[tuple[int, int, bytes]]:
+    """The frames each time that a timer of 100 ms expires."""
+    return [(time * 100 * MS + n * 1000, 0, frame) for time in range(1, times + 1) for n, frame in enumerate(frames)]
+
+
+OTHER_QP = [(time * 50 * MS + n * 1000 + 500, 0, frame) for time in range(1, 11)
+            for n, frame in enumerate((packets.send(time, 256, qp=3), packets.ack(time, qp=2)))]  # fmt: skip
+LAST = packets.rocev2(
+    packets.BACK, Opcode.RC_RDMA_READ_RESPONSE_LAST, packets.QP1, 9, packets.ack(9)[54:58], size=100
+)
+
+
+@pytest.mark.parametrize(
+    ("frames", "beside"),
+    [
+        ([packets.read(5, 65536)], OTHER_QP),  # at the requester: no response arrives
+        ([packets.read(5, 4 * 4096 + 100), LAST], []),  # there, too: the last one, which is small, shows the gap
+        ([packets.read(5, 8 * 4096), *packets.responses(5, 8, 4096)], []),  # at the responder: all of them leave
+        ([packets.read(5, 3000), packets.response(5, 3000)], []),
+    ],
+)
+def test_only_large_responses_to_reads_are_lost(frames: list[bytes], beside: list[tuple[int, int, bytes]]) -> None:
+    facts = timed(*sorted([*small_reads(5), *again(*frames), *beside]))
+    (finding,) = by_read_size(facts)
+    assert "while those of up to 512 bytes arrive" in finding.what
+    assert "back to the requester" in finding.meaning
+    assert not by_size(facts)
+
+
+def test_reads_without_any_response_where_acks_arrive() -> None:
+    sends = [(time * 1000 + n * 400, 0, frame) for time in range(5)
+             for n, frame in enumerate((packets.send(time, 256), packets.ack(time)))]  # fmt: skip
+    (finding,) = by_read_size(timed(*sorted([*sends, *again(packets.read(5, 65536)), *OTHER_QP])))
+    assert "while ACKs arrive" in finding.what
+
+
+def test_lost_reads_hide_no_large_writes_that_are_lost() -> None:
+    """A READ request of 78 bytes that comes again says nothing about small frames."""
+    reads = again(packets.read(3, 2048), *packets.responses(3, 2), times=1)
+    events = [*((2 * n, 0, frame) for n, frame in enumerate(small(3))), *reads,
+              *((200 * MS + time, 0, frame) for time, _, frame in reads),
+              *((500 * MS + n * 1000, 0, frame) for n, frame in enumerate(hole(5, 5, 4096)))]  # fmt: skip
+    assert by_size(timed(*events))
+
+
+def test_reads_of_all_sizes_that_are_lost_are_no_matter_of_size() -> None:
+    """The controls: as large a READ has been delivered; small ones are lost as well; all is lost as the host dies."""
+    large = [
+        (MS, 0, packets.read(5, 65536)),
+        *((MS + 1000 * n, 0, f) for n, f in enumerate(packets.responses(5, 64), 1)),
+    ]
+    assert not by_read_size(timed(*sorted([*small_reads(5), *large, *again(packets.read(69, 65536)), *OTHER_QP])))
+    assert not by_read_size(timed(*sorted([*small_reads(5), *again(packets.read(5, 512)), *OTHER_QP])))
+    assert not by_read_size(timed(*sorted([*small_reads(5), *again(packets.read(5, 65536))])))
+
+
+def test_reads_that_fill_the_path_mtu_are_all_the_same() -> None:
+    """Those of 8 KB arrive, in packets of 1024 bytes like those of 64 KB that do not."""
+    eight = [
+        (MS, 0, packets.read(5, 8192)),
+        *((MS + 1000 * n, 0, f) for n, f in enumerate(packets.responses(5, 8), 1)),
+    ]
+    assert not by_read_size(timed(*sorted([*small_reads(5), *eight, *again(packets.read(13, 65536)), *OTHER_QP])))
 
 
 def icmp(kind: int, code: int, about: bytes, *, sender: str = "10.0.9.1", rest: int = 0) -> bytes:
