@@ -50,6 +50,8 @@ _OFTEN: Final = (4, 3, 2)
 """How often a link may have each packet: both sides of two switches. ``_FORGOTTEN`` is a multiple of each."""
 _DIFFERENT: Final = 4
 """Distinct packets needed, at least. An RNR NAK and the request that it rejects repeat equally often, too."""
+_AT_ONCE: Final = 10_000
+"""ns within which nobody sends a packet again: the shortest RNR timer (IBA vol. 1 table 47)."""
 _ALONE: Final = 20
 """At most one of 20 packets may occur another number of times. Go-back-N repeats no NAK, and rarely repeats
 everything else exactly once."""
@@ -89,6 +91,7 @@ class Copies:
     def _decide(self, packets: Sorted, flows: Ints) -> Ints:
         """Return, by flow of the round, how often its link has every packet."""
         links = self._links_of(flows)
+        few: dict[int, int] = {}
         present = np.flatnonzero(np.bincount(links)).tolist()
         if undecided := [link for link in present if link not in self._times]:
             by_packet = self._links_of(packets.flow)
@@ -97,7 +100,9 @@ class Copies:
                 if len(rows) >= _ENOUGH:
                     rows = rows[np.argsort(packets.at[rows])[:_SAMPLE]]
                     self._times[link] = _how_often(packets, rows)
-        return np.array([self._times.get(link, 1) for link in links.tolist()], np.int64)
+                elif len(rows):
+                    few[link] = _how_often_of_few(packets, rows[np.argsort(packets.at[rows])])
+        return np.array([self._times.get(link, few.get(link, 1)) for link in links.tolist()], np.int64)
 
     def _sift(self, packets: Sorted, span: slice, kept: Flags, times: int) -> None:
         alike = times > 1
@@ -155,20 +160,40 @@ def _told(packets: Sorted, rows: slice | Ints) -> list[list[int]]:
 
 def _how_often(packets: Sorted, rows: Ints) -> int:
     """Return how often each of these packets of a link occurs, in file order; 1 if that varies."""
-    waiting: dict[_What, list[int]] = {}  # index of the first, count, and time of the last
-    alike = []
-    for place, (flow, *what, time) in enumerate(zip(packets.flow[rows].tolist(), *_told(packets, rows), strict=True)):
-        seen = waiting.get((flow, *what))
-        if seen is None or abs(time - seen[2]) >= _ALIKE:
-            seen = waiting[flow, *what] = [place, 0, time]
-            alike.append(seen)
-        seen[1:] = [seen[1] + 1, time]
+    occurrences = _occurrences(packets, rows)
     settled = len(rows) - (_UNSETTLED if len(rows) == _SAMPLE else 0)  # duplicates of the last ones may still follow
-    counts = [count for place, count, _ in alike if place < settled]
+    counts = [count for place, count, _ in occurrences if place < settled]
     if len(counts) < _DIFFERENT:
-        return 1
+        return _how_often_of_few(packets, rows) if len(rows) < _SAMPLE else 1
     strays = ((times, sum(count % times > 0 for count in counts)) for times in _OFTEN)
     return next((times for times, alone in strays if _ALONE * alone <= settled), 1)
+
+
+def _how_often_of_few(packets: Sorted, rows: Ints) -> int:
+    """Return how often each of a few packets of a link occurs, if nothing else can have repeated them; else 1.
+
+    A NAK may have. Without any answer in the file, copies are those that come at once.
+    """
+    syndromes = packets.syndrome[rows]
+    answered = syndromes >= 0
+    if (ops.ACK[syndromes[answered]] > 0).any():
+        return 1
+    occurrences = _occurrences(packets, rows, _ALIKE if answered.any() else _AT_ONCE)
+    counts = {count for _, count, _ in occurrences}
+    return counts.pop() if len(counts) == 1 and counts <= set(_OFTEN) else 1
+
+
+def _occurrences(packets: Sorted, rows: Ints, near: int = _ALIKE) -> list[list[int]]:
+    """Return, of each distinct packet, the index of the first, the count, and the time of the last one."""
+    waiting: dict[_What, list[int]] = {}
+    found = []
+    for place, (flow, *what, time) in enumerate(zip(packets.flow[rows].tolist(), *_told(packets, rows), strict=True)):
+        seen = waiting.get((flow, *what))
+        if seen is None or abs(time - seen[2]) >= near:
+            seen = waiting[flow, *what] = [place, 0, time]
+            found.append(seen)
+        seen[1:] = [seen[1] + 1, time]
+    return found
 
 
 def _only(packets: Sorted, kept: Flags) -> Sorted:

@@ -67,6 +67,30 @@ def test_a_mirror_of_both_sides_of_a_switch_changes_nothing(later: int, sides: i
     assert f"{copies} packets in the file again, alike" in note.what
 
 
+@pytest.mark.parametrize("sides", [2, 3])
+@pytest.mark.parametrize("frames", [1, 2, 3, 5])
+def test_so_does_a_mirror_in_a_file_of_a_few_packets(frames: int, sides: int) -> None:
+    """Whatever the file has: one packet, a packet and its ACK, two of a WRITE."""
+    story = [packets.send(1), packets.ack(1), *packets.write(2, 2), packets.ack(3)][:frames]
+    facts = at_times(mirrored([(at * 20_000, frame) for at, frame in enumerate(story)], 1000, sides))
+    assert sum(flow.packets for flow in facts.flows) == frames
+    assert facts.copies_alike == (sides - 1) * frames
+    (note,) = facts.findings
+    assert note.note
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        [packets.send(1), packets.ack(1, RNR_NAK)] * 2,
+        [packets.send(1), packets.send(2), packets.ack(1, NAK), packets.send(1), packets.send(2), packets.ack(2)],
+        [packets.send(1), packets.send(2)] * 2,  # without an answer in the file: a NAK may have passed elsewhere
+    ],
+)
+def test_a_few_packets_that_a_nak_repeats_are_no_copies(story: list[bytes]) -> None:
+    assert at_times([(at * 20_000, frame) for at, frame in enumerate(story)]).copies_alike == 0
+
+
 def test_what_a_responder_refuses_again_and_again_is_no_copy() -> None:
     """It is not ready, five times in a row, and the requester is back after 10 us each time."""
     refused = [packets.send(1), packets.ack(1, RNR_NAK)] * 6
