@@ -22,7 +22,8 @@ import re
 from typing import Final
 
 from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect
-from lab.scenario.phase_measures import ACTS, as_before, dropped, growth, rdma_growth
+from lab.scenario.phase_measures import ACTS, dropped, growth, rdma_growth
+from lab.scenario.shared_checks import rate_recovers
 from lab.scenario.three_acts import PhaseParameters, fault, three_acts
 from lab.scenario.traffic.workload import commands, probe, said, show_rdma
 
@@ -70,11 +71,6 @@ def only_the_filter_counts_drops(rec: Recording, p: PhaseParameters) -> Verdict:
     return expect(sum(hits) > 0 == lost, f"{sum(hits)} packets dropped by the filter, {lost} by ports")
 
 
-def rate_recovers(rec: Recording, p: PhaseParameters) -> Verdict:
-    """Without the filter h1's rate is as before."""
-    return as_before(rec, "leaf2:swp3", least=0.9)
-
-
 ANSWER: Final = StoryAnswer(
     cause="acl-4791",
     where=("leaf1",),
@@ -95,5 +91,5 @@ ANSWER: Final = StoryAnswer(
 
 SCENARIO = Scenario(
     "acl-4791", "incast.yaml", PhaseParameters, run,
-    (ping_works, rdma_stops, only_the_filter_counts_drops, rate_recovers), answer=ANSWER,
+    (ping_works, rdma_stops, only_the_filter_counts_drops, rate_recovers("leaf2:swp3", least=0.9)), answer=ANSWER,
 )  # fmt: skip

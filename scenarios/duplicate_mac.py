@@ -23,7 +23,8 @@ from typing import Any, Final
 
 from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words
 from lab.scenario.phase_measures import ACTS
-from lab.scenario.probes.overlay_state import all_reached, frr, no_session_is_lost, ping_each, reaches, show_fdb
+from lab.scenario.probes.overlay_state import all_reached, frr, ping_each, reaches, show_fdb
+from lab.scenario.shared_checks import no_session_is_lost
 from lab.scenario.three_acts import ProbeParameters, fault, three_acts
 from lab.scenario.traffic.workload import probe, said, show_routing
 
@@ -131,11 +132,6 @@ def the_hosts_do_not_reach_each_other(rec: Recording, p: ProbeParameters) -> Ver
     return expect(answered == [True, False, True], f"h2 reaches h1: {in_words(answered)}")
 
 
-def nothing_alarms(rec: Recording, p: ProbeParameters) -> Verdict:
-    """No BGP session is lost."""
-    return no_session_is_lost(rec, "observe")
-
-
 ANSWER: Final = StoryAnswer(
     cause="duplicate-mac",
     where=("h2",),
@@ -157,6 +153,6 @@ ANSWER: Final = StoryAnswer(
 SCENARIO = Scenario(
     "duplicate-mac", "roce-tenant.yaml", ProbeParameters, run,
     (the_sequence_number_climbs, leaf1_flags_a_duplicate, its_leaf_forwards_it_away,
-     the_hosts_do_not_reach_each_other, nothing_alarms),
+     the_hosts_do_not_reach_each_other, no_session_is_lost),
     answer=ANSWER,
 )  # fmt: skip

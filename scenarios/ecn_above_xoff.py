@@ -21,7 +21,8 @@ from __future__ import annotations
 from typing import Final
 
 from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect
-from lab.scenario.phase_measures import growth, listed, no_drops
+from lab.scenario.phase_measures import growth, listed
+from lab.scenario.shared_checks import nothing_is_lost
 from lab.scenario.three_acts import PhaseParameters, fault, three_acts
 from lab.scenario.traffic.workload import show_queue
 
@@ -67,11 +68,6 @@ def kmin_is_out_of_reach(rec: Recording, p: PhaseParameters) -> Verdict:
     )
 
 
-def nothing_is_lost(rec: Recording, p: PhaseParameters) -> Verdict:
-    """PFC alone keeps the class lossless, so no drop counter alarms."""
-    return no_drops(rec, "observe")
-
-
 ANSWER: Final = StoryAnswer(
     cause="ecn-above-xoff",
     where=("leaf2:swp6", "leaf2"),
@@ -92,5 +88,5 @@ ANSWER: Final = StoryAnswer(
 
 SCENARIO = Scenario(
     "ecn-above-xoff", "incast.yaml", PhaseParameters, run,
-    (pauses_without_marks, the_other_leaf_marks, kmin_is_out_of_reach, nothing_is_lost), answer=ANSWER,
+    (pauses_without_marks, the_other_leaf_marks, kmin_is_out_of_reach, nothing_is_lost("observe")), answer=ANSWER,
 )  # fmt: skip

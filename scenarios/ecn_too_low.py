@@ -56,7 +56,7 @@ def the_other_leaf_marks_nothing(rec: Recording, p: PhaseParameters) -> Verdict:
 
 
 def nothing_is_congested(rec: Recording, p: PhaseParameters) -> Verdict:
-    """No more is queued than is in flight, which is less than leaf1's Kmin, and no port is paused."""
+    """The queue holds at most the data in flight, which is less than leaf1's Kmin, and no port is paused."""
     kmin = rec.qos()["leaf1"].ports["swp6"].queues[3].ecn.kmin
     deepest = [rec.port(port).depth(3).during("observe").max for port in QUEUES]
     paused = sum(rec.port(port).tx_pause(3).during("observe").delta() for port in rec.ports)

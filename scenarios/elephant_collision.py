@@ -20,14 +20,12 @@ Numbers
 
 from __future__ import annotations
 
-import json
-import re
-from itertools import count
 from math import sqrt
 from typing import TYPE_CHECKING, Final
 
 from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect
 from lab.scenario.phase_measures import ACTS, mbits
+from lab.scenario.probes.ecmp import draw, source_ports, ways
 from lab.scenario.three_acts import PhaseParameters
 from lab.scenario.traffic.workload import RESENT
 
@@ -35,8 +33,7 @@ if TYPE_CHECKING:
     from lab.faults.ledger import Entry
 
 PAIRS: Final = ("h1:h5", "h2:h6")
-FLOWS: Final = (("10.0.0.1", "10.0.0.9", "swp3", "h1"), ("10.0.0.3", "10.0.0.11", "swp4", "h2"))
-"""Source and destination address, leaf1's input port, and the sender."""
+INPUTS: Final = ("leaf1:swp3", "leaf1:swp4")
 UPLINKS: Final = ("leaf1:swp1", "leaf1:swp2")
 RECEIVERS: Final = ("leaf2:swp3", "leaf2:swp4")
 QPS: Final = 32
@@ -46,41 +43,28 @@ SIGMAS: Final = 5
 def run(stage: Stage, p: PhaseParameters) -> None:
     """Two uplinks, one uplink, many QPs."""
     with stage.writing(*PAIRS):
-        ports = [_source_port(stage, host, src) for src, _, _, host in FLOWS]
+        ports = [source_ports(stage, pair.partition(":")[0], qps=1) for pair in PAIRS]
         apart = _draw(stage, ports, uplinks=2)
         stage.hold(RESENT)
-        with stage.phase("baseline"):
-            stage.hold(p.hold)
+        stage.measure("baseline", p.hold)
         with stage.phase("inject"):
             stage.heal(apart)
             _draw(stage, ports, uplinks=1)
             stage.hold(RESENT)
-        with stage.phase("observe"):
-            stage.hold(p.hold)
+        stage.measure("observe", p.hold)
         stage.linger()
-    with stage.writing(*PAIRS, qps=QPS, size=16384), stage.phase("verify"):
-        stage.hold(p.hold)
+    with stage.writing(*PAIRS, qps=QPS, size=16384):
+        stage.measure("verify", p.hold)
 
 
-def _source_port(stage: Stage, host: str, src: str) -> int:
-    """The UDP source port of a host's only QP, from tcpdump."""
-    shown = stage.run(host, "tcpdump", "-i", "eth1", "-c", "1", "-n", f"src host {src} and udp dst port 4791").stdout
-    return int(re.findall(rf"{re.escape(src)}\.(\d+) > ", shown)[0])
-
-
-def _draw(stage: Stage, ports: list[int], uplinks: int) -> Entry:
+def _draw(stage: Stage, ports: list[list[int]], uplinks: int) -> Entry:
     """Try seeds of leaf1's hash until its kernel places both flows on so many ``uplinks``."""
-    for seed in count(stage.seed):
-        drawn = stage.inject("ecmp-hash", "leaf1", seed=seed)
-        used = set()
-        for (src, dst, came, _), port in zip(FLOWS, ports, strict=True):
-            flow = ["ipproto", "udp", "sport", str(port), "dport", "4791"]
-            done = stage.run("leaf1", "ip", "-json", "route", "get", dst, "from", src, "iif", came, *flow)
-            used.add(json.loads(done.stdout)[0]["dev"])
-        if len(used) == uplinks:
-            return drawn
-        stage.heal(drawn)
-    raise AssertionError  # unreachable: count() does not end
+
+    def fits() -> bool:
+        flows = zip(PAIRS, INPUTS, ports, strict=True)
+        return len({way for flow in flows for way in ways(stage, *flow).values()}) == uplinks
+
+    return draw(stage, "leaf1", fits)
 
 
 def _rates(rec: Recording, phase: str) -> list[float]:

@@ -26,7 +26,8 @@ from typing import Annotated, Any, Final
 
 from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, between, expect, in_words
 from lab.scenario.phase_measures import ACTS
-from lab.scenario.probes.overlay_state import frr, nothing_changes, ping_each, reaches, show_ways, ways_shown, ways_to
+from lab.scenario.probes.overlay_state import frr, ping_each, reaches, show_ways, ways_shown, ways_to
+from lab.scenario.shared_checks import nothing_alarms
 from lab.scenario.three_acts import ProbeParameters, fault, three_acts
 from lab.scenario.traffic.workload import commands, show_routing
 
@@ -142,11 +143,6 @@ def leaf3_has_one_path_to_h1(rec: Recording, p: Params) -> Verdict:
     """leaf3 has both leaves as next hops of h1's MAC before and after the fault, and one with it."""
     ways = [ways_shown(rec, phase, MAC) for phase in ACTS]
     return expect([len(each) for each in ways] == [2, 1, 2], f"paths to {MAC}: {in_words(ways)}")
-
-
-def nothing_alarms(rec: Recording, p: Params) -> Verdict:
-    """No BGP session and no link changes."""
-    return nothing_changes(rec, "observe")
 
 
 ANSWER: Final = StoryAnswer(

@@ -1,4 +1,4 @@
-"""A leaf advertises no VNI: without its type-3 route nobody floods to it, and ARP fails.
+"""A leaf advertises no VNI: without its type-3 route no leaf floods to it, and ARP fails.
 
 Story
     Given  h1 and h2, on two leaves, are in one network, and each leaf floods to the other

@@ -26,12 +26,12 @@ from lab.scenario.probes.overlay_state import (
     all_reached,
     frr,
     macs_behind,
-    nothing_changes,
     ping_each,
     show_fdb,
     tunnel_has,
     until_reached,
 )
+from lab.scenario.shared_checks import nothing_alarms
 from lab.scenario.three_acts import ProbeParameters, fault, three_acts
 from lab.scenario.traffic.workload import probe, said, show_routing
 
@@ -88,11 +88,6 @@ def the_hosts_do_not_reach_each_other(rec: Recording, p: ProbeParameters) -> Ver
     """h1 reaches h2 before and after the fault, and not with it."""
     answered = all_reached(rec, "h1")
     return expect(answered == [True, False, True], f"h1 reaches h2: {in_words(answered)}")
-
-
-def nothing_alarms(rec: Recording, p: ProbeParameters) -> Verdict:
-    """No link and no BGP session changes."""
-    return nothing_changes(rec, "observe")
 
 
 ANSWER: Final = StoryAnswer(

@@ -27,12 +27,12 @@ from lab.scenario.probes.overlay_state import (
     all_reached,
     frr,
     macs_behind,
-    nothing_changes,
     ping_each,
     show_fdb,
     tunnel_has,
     until_reached,
 )
+from lab.scenario.shared_checks import nothing_alarms
 from lab.scenario.three_acts import ProbeParameters, fault, three_acts
 from lab.scenario.traffic.workload import probe, said, show_routing
 
@@ -102,11 +102,6 @@ def the_network_is_split(rec: Recording, p: ProbeParameters) -> Verdict:
     bridged, routed = all_reached(rec, "h1"), all_reached(rec, "h2")
     evidence = f"h1 reaches h2: {in_words(bridged)}; h2 reaches h3: {in_words(routed)}"
     return expect(bridged == [True, False, True] and all(routed), evidence)
-
-
-def nothing_alarms(rec: Recording, p: ProbeParameters) -> Verdict:
-    """No BGP session and no link of the underlay changes."""
-    return nothing_changes(rec, "observe")
 
 
 ANSWER: Final = StoryAnswer(

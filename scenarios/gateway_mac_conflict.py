@@ -23,7 +23,8 @@ from typing import Annotated, Final
 
 from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words, time_of
 from lab.scenario.phase_measures import ACTS
-from lab.scenario.probes.overlay_state import hosts_reached, no_session_is_lost, ping_each, until_reached
+from lab.scenario.probes.overlay_state import hosts_reached, ping_each, until_reached
+from lab.scenario.shared_checks import no_session_is_lost
 from lab.scenario.three_acts import ProbeParameters, fault, three_acts
 from lab.scenario.traffic.workload import commands, probe
 
@@ -104,11 +105,6 @@ def routed_traffic_is_lost(rec: Recording, p: Params) -> Verdict:
     return expect(routed == [True, False, True] and all(bridged), evidence)
 
 
-def nothing_alarms(rec: Recording, p: Params) -> Verdict:
-    """No BGP session is lost."""
-    return no_session_is_lost(rec, "observe")
-
-
 ANSWER: Final = StoryAnswer(
     cause="gateway-mac-conflict",
     where=("leaf3",),
@@ -132,6 +128,6 @@ ANSWER: Final = StoryAnswer(
 
 SCENARIO = Scenario(
     "gateway-mac-conflict", "roce-tenant.yaml", Params, run,
-    (one_leaf_has_another_mac, the_host_has_the_right_mac, routed_traffic_is_lost, nothing_alarms),
+    (one_leaf_has_another_mac, the_host_has_the_right_mac, routed_traffic_is_lost, no_session_is_lost),
     answer=ANSWER,
 )  # fmt: skip

@@ -21,9 +21,9 @@ import re
 from typing import Final
 
 from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect, unknown
-from lab.scenario.phase_measures import dropped, rdma_growth
-from lab.scenario.state_changes import link_changes, session_changes
-from lab.scenario.three_acts import PhaseParameters
+from lab.scenario.phase_measures import rdma_growth
+from lab.scenario.shared_checks import nothing_alarms
+from lab.scenario.three_acts import PhaseParameters, fault, three_acts
 from lab.scenario.traffic.workload import attempt, gid_index, said, show_gids, show_rdma
 
 PAIR: Final = "h1:h5"
@@ -36,20 +36,15 @@ TRYING: Final = 5.0
 def run(stage: Stage, p: PhaseParameters) -> None:
     """The configured index twice, then the current one."""
     configured = gid_index(stage, "h5")
-    with stage.phase("baseline"):
+
+    def look(act: str) -> None:
         show_gids(stage, "h5")
-        attempt(stage, PAIR, p.hold, configured)
-    with stage.phase("inject"):
-        moved = stage.inject("gid-moved", "h5")
-        now = gid_index(stage, "h5")
-    with stage.phase("observe"):
-        show_gids(stage, "h5")
-        attempt(stage, PAIR, p.hold, configured)
-    show_rdma(stage, "h5")
-    stage.linger(lambda: attempt(stage, PAIR, TRYING, configured))
-    with stage.phase("verify"):
-        attempt(stage, PAIR, p.hold, now)
-    stage.heal(moved)
+        attempt(stage, PAIR, p.hold, gid_index(stage, "h5") if act == "verify" else configured)
+
+    three_acts(
+        stage, 0, fault("gid-moved", "h5"), look=look, show=lambda: show_rdma(stage, "h5"),
+        again=lambda: attempt(stage, PAIR, TRYING, configured), fix=lambda: None,
+    )  # fmt: skip
 
 
 def _index(rec: Recording, phase: str) -> tuple[int | None, dict[int, str]]:
@@ -72,13 +67,6 @@ def nothing_arrives(rec: Recording, p: PhaseParameters) -> Verdict:
     before, during, after = rdma_growth(rec, "h5", "rcvd_pkts")
     evidence = f"h5 received {before} packets, then {during}; {after} with the current index"
     return expect(before > 0 == during and after > 0, evidence)
-
-
-def nothing_alarms(rec: Recording, p: PhaseParameters) -> Verdict:
-    """No port drops a packet, no link goes down, and no BGP session is lost."""
-    lost = dropped(rec, "observe", priority=None)
-    changes = [*link_changes(rec, "observe"), *session_changes(rec, "observe")]
-    return expect(lost == 0 and not changes, f"{lost} packets dropped, {len(changes)} links or sessions changed")
 
 
 ANSWER: Final = StoryAnswer(

@@ -20,7 +20,8 @@ from __future__ import annotations
 from typing import Final
 
 from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect
-from lab.scenario.phase_measures import ACTS, as_before, dropped, growth, listed
+from lab.scenario.phase_measures import ACTS, dropped, growth, listed
+from lab.scenario.shared_checks import rate_recovers
 from lab.scenario.three_acts import PhaseParameters, fault, three_acts
 from lab.scenario.traffic.workload import show_link, show_rdma
 
@@ -69,11 +70,6 @@ def the_host_nic_drops(rec: Recording, p: PhaseParameters) -> Verdict:
     return expect(before == after == elsewhere == 0 < during, evidence)
 
 
-def rate_recovers(rec: Recording, p: PhaseParameters) -> Verdict:
-    """With PFC at both ends the rate is as before."""
-    return as_before(rec, LEAF)
-
-
 ANSWER: Final = StoryAnswer(
     cause="global-pause",
     where=("h4", "h4:eth1"),
@@ -94,5 +90,5 @@ ANSWER: Final = StoryAnswer(
 
 SCENARIO = Scenario(
     "global-pause", "incast.yaml", PhaseParameters, run,
-    (pause_frames_arrive, the_leaf_keeps_sending, the_host_nic_drops, rate_recovers), answer=ANSWER,
+    (pause_frames_arrive, the_leaf_keeps_sending, the_host_nic_drops, rate_recovers(LEAF)), answer=ANSWER,
 )  # fmt: skip

@@ -1,28 +1,31 @@
-"""Malformed PFC: a NIC sends pause frames that are wrong, and one kind of them stops its switch all the same.
+"""Malformed PFC: a NIC sends malformed pause frames, and one kind of them pauses its switch nevertheless.
 
 Story
-    Given  h1 writes to h4 as fast as the link carries
-    When   h4 sends PFC frames to a unicast address, or with an opcode that MAC control has not
-    Then   leaf1 counts them as invalid, and goes on
+    Given  h1 writes to h4 at the link's rate
+    When   h4 sends PFC frames to a unicast address, or with an unknown MAC control opcode
+    Then   leaf1 counts them as invalid, and continues to send
     When   h4 sends frames with times for priority 3, and enables no priority
-    Then   leaf1 takes them for PFC frames, which they are, and goes on: the vector says whom they are for
+    Then   leaf1 counts them as PFC frames, and continues to send: the vector selects the priorities
     When   h4 sends frames that enable priority 3, with reserved bits of the vector set
-    Then   leaf1 stops: reserved bits are ignored, and the rest of the frame is as good as any
-    When   h4's firmware is mended
-    Then   everything goes on as before
+    Then   leaf1 stops: a receiver ignores reserved bits and obeys the rest of the frame
+    When   h4's firmware is repaired
+    Then   the rate is as before
 
-        h1 -- leaf1 --100M--> h4     <- 0x8808, wrong in four ways
+        h1 -- leaf1 --100M--> h4     <- 0x8808, malformed in four ways
 
 Numbers
-    the vector has 16 bits, of which the upper 8 are reserved: 0xff08 is priority 3 (IEEE 802.1Q clause 36, 802.3 31D)
-    each asks for 65535 quanta, 0.336 s at 100 Mb/s, and one comes every 84 ms: a pause that is obeyed never runs out
+    the vector has 16 bits, and the upper 8 are reserved: 0xff08 is priority 3 (IEEE 802.1Q clause 36, 802.3 31D)
+    each frame asks for 65535 quanta, 0.336 s at 100 Mb/s, and one comes every 84 ms: an obeyed pause never expires
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
+from lab.scenario.phase_measures import mbits, paused_share
+from lab.scenario.shared_checks import rate_recovers
+from lab.scenario.three_acts import PhaseParameters
 from lab.scenario.traffic.workload import show_pauses
 
 LEAF: Final = "leaf1:swp6"
@@ -32,84 +35,68 @@ STOPS: Final = "vector"
 EVERY: Final = 65535 * 512 / 100e6 / 4
 """Seconds between two frames."""
 SETTLING: Final = 1.5
-"""Seconds: the last pause of 0.34 s, and a QP's timeout of 1.07 s."""
+"""Seconds: the last pause of 0.34 s, and the QP's ACK timeout of 1.07 s."""
 
 
-class Params(Parameters):
-    """What a reader may turn."""
+class Params(PhaseParameters):
+    """Shorter phases, because there is one for each kind of frame."""
 
     hold: Annotated[float, time_of(1, 60)] = 1.0
     """How long each phase lasts."""
 
 
 def run(stage: Stage, p: Params) -> None:
-    """Healthy, wrong in four ways one after the other, mended."""
+    """Healthy, malformed in four ways one after the other, repaired."""
     with stage.writing("h1:h4"):
-        with stage.phase("baseline"):
-            stage.hold(p.hold)
+        stage.measure("baseline", p.hold)
         for what in (*HARMLESS, STOPS):
-            wrong = stage.inject("malformed-pfc", "h4", what=what)
-            with stage.phase(what):
-                stage.hold(p.hold)
+            malformed = stage.inject("malformed-pfc", "h4", what=what)
+            stage.measure(what, p.hold)
             show_pauses(stage, LEAF, count=1)
             if what == STOPS:
                 stage.linger()
-            stage.heal(wrong)
-        with stage.phase("fix"):
-            stage.hold(SETTLING)
-        with stage.phase("verify"):
-            stage.hold(p.hold)
+            stage.heal(malformed)
+        stage.measure("fix", SETTLING)
+        stage.measure("verify", p.hold)
 
 
-def counted(rec: Recording, counter: str, phase: str) -> tuple[int, float]:
-    """By how much a counter of leaf1's port grew, and how many frames were sent meanwhile."""
+def _counted(rec: Recording, counter: str, phase: str) -> tuple[int, float]:
+    """Return a counter's growth at leaf1's port, and how many frames were sent in the phase."""
     return rec.delta(counter, LEAF, phase), rec.phase(phase).seconds / EVERY
 
 
-def rate(rec: Recording, phase: str) -> float:
-    """What leaf1 sends to h4, in Mb/s."""
-    return rec.port(LEAF).tx_bytes(3).during(phase).rate() * 8 / 1e6
-
-
-def invalid_ones_are_counted(rec: Recording, p: Params) -> Verdict:
+def invalid_frames_are_counted(rec: Recording, p: Params) -> Verdict:
     """Each frame with a wrong address or opcode is counted as invalid, and none of them as PFC."""
-    came = {what: counted(rec, "rx_pfc_invalid", what) for what in INVALID}
-    taken = sum(rec.delta("rx_pfc", LEAF, what) for what in INVALID)
-    told = ", ".join(f"{what} {count} of {sent:.1f}" for what, (count, sent) in came.items())
-    right = taken == 0 and all(abs(count - sent) <= 2 for count, sent in came.values())
-    return expect(right, f"counted as invalid: {told}; as PFC: {taken}")
+    counts = {what: _counted(rec, "rx_pfc_invalid", what) for what in INVALID}
+    as_pfc = sum(rec.delta("rx_pfc", LEAF, what) for what in INVALID)
+    evidence = ", ".join(f"{what} {count} of {sent:.1f}" for what, (count, sent) in counts.items())
+    right = as_pfc == 0 and all(abs(count - sent) <= 2 for count, sent in counts.values())
+    return expect(right, f"counted as invalid: {evidence}; as PFC: {as_pfc}")
 
 
-def a_frame_for_nobody_is_pfc(rec: Recording, p: Params) -> Verdict:
-    """Frames that enable no priority are PFC frames, and none is invalid."""
-    count, sent = counted(rec, "rx_pfc", "no-class")
+def a_frame_without_priorities_is_pfc(rec: Recording, p: Params) -> Verdict:
+    """Frames that enable no priority are counted as PFC frames, and none as invalid."""
+    count, sent = _counted(rec, "rx_pfc", "no-class")
     invalid = rec.delta("rx_pfc_invalid", LEAF, "no-class")
-    return expect(
-        invalid == 0 and abs(count - sent) <= 2, f"{count} of {sent:.1f} counted as PFC, {invalid} as invalid"
-    )
+    evidence = f"{count} of {sent:.1f} counted as PFC, {invalid} as invalid"
+    return expect(invalid == 0 and abs(count - sent) <= 2, evidence)
 
 
-def three_kinds_stop_nobody(rec: Recording, p: Params) -> Verdict:
-    """leaf1 is not paused for a microsecond, and h4 gets what it got."""
-    paused = sum(rec.port(LEAF).paused(3).during(what).delta() for what in HARMLESS)
-    rates = {what: rate(rec, what) for what in ("baseline", *HARMLESS)}
-    told = ", ".join(f"{what} {each:.1f} Mb/s" for what, each in rates.items())
-    return expect(paused == 0 and min(rates.values()) > 0.98 * rates["baseline"] > 0, f"paused {paused} us; {told}")
+def three_kinds_pause_nothing(rec: Recording, p: Params) -> Verdict:
+    """leaf1 is not paused at all, and h4 receives as much as before."""
+    paused = max(paused_share(rec, what, LEAF) for what in HARMLESS)
+    rates = {what: mbits(rec, LEAF, what) for what in ("baseline", *HARMLESS)}
+    evidence = ", ".join(f"{what} {each:.1f} Mb/s" for what, each in rates.items())
+    right = paused == 0 and min(rates.values()) > 0.98 * rates["baseline"] > 0
+    return expect(right, f"paused {paused:.1%} of the time; {evidence}")
 
 
-def reserved_bits_hide_a_pause(rec: Recording, p: Params) -> Verdict:
-    """Frames whose vector has reserved bits pause priority 3 all the time, and are not invalid."""
-    phase = rec.phase("vector")
-    share = rec.port(LEAF).paused(3).during(phase).delta() / 1e6 / phase.seconds
-    invalid = rec.delta("rx_pfc_invalid", LEAF, phase)
-    told = f"paused {share:.0%} of the time, {rate(rec, 'vector'):.1f} Mb/s; {invalid} counted as invalid"
-    return expect(share > 0.99 and invalid == 0 and rate(rec, "vector") < 0.01 * rate(rec, "baseline"), told)
-
-
-def rate_recovers(rec: Recording, p: Params) -> Verdict:
-    """Mended, h4 gets what it got."""
-    before, after = (rate(rec, phase) for phase in ("baseline", "verify"))
-    return expect(after > 0.98 * before > 0, f"{before:.1f} Mb/s before, {after:.1f} Mb/s after")
+def reserved_bits_are_ignored(rec: Recording, p: Params) -> Verdict:
+    """Frames with reserved bits in the vector pause priority 3 all the time, and none is invalid."""
+    share, invalid = paused_share(rec, STOPS, LEAF), rec.delta("rx_pfc_invalid", LEAF, STOPS)
+    before, during = (mbits(rec, LEAF, phase) for phase in ("baseline", STOPS))
+    evidence = f"paused {share:.0%} of the time, {during:.1f} Mb/s; {invalid} counted as invalid"
+    return expect(share > 0.99 and invalid == 0 and during < 0.01 * before, evidence)
 
 
 ANSWER: Final = StoryAnswer(
@@ -118,23 +105,20 @@ ANSWER: Final = StoryAnswer(
     level=3,
     workload="h1 writes to h4",
     hints=(
-        "h1 gets nothing through to h4",
-        "leaf1:swp6: it is paused all of the time, by h4",
+        "no write from h1 to h4 completes",
+        "leaf1:swp6: h4 pauses it all the time",
         "rx_prio3_pause_duration and rx_pfc_invalid of leaf1:swp6",
         "rocelab capture leaf1:swp6 --seconds 1 -o pfc.pcapng, then rocelab dissect",
-        "frames of opcode 0x0101 with a class vector of 0xff08: reserved bits are set, priority 3 stops",
+        "frames of opcode 0x0101 with a class vector of 0xff08: reserved bits are set, and priority 3 stops",
     ),
-    sign="a capture shows PFC frames that are not as they should be: reserved bits of the class vector are set",
-    because=(
-        "h4's firmware sends PFC frames with reserved bits set; a receiver ignores those bits and obeys the rest."
-    ),
-    fix="Mend or replace h4's NIC firmware; until then a watchdog on leaf1:swp6 contains it.",
-    prevention="A PFC watchdog on every port to a host; test a firmware's pause frames before it is rolled out.",
+    sign="a capture shows malformed PFC frames: reserved bits of the class vector are set",
+    because="h4's firmware sends PFC frames with reserved bits set. A receiver ignores them and obeys the rest.",
+    fix="Repair or replace the firmware of h4's NIC; until then a watchdog on leaf1:swp6 contains the pauses.",
+    prevention="Use a PFC watchdog on every host port; test a firmware's pause frames before its rollout.",
 )
 
 SCENARIO = Scenario(
     "malformed-pfc", "incast.yaml", Params, run,
-    (invalid_ones_are_counted, a_frame_for_nobody_is_pfc, three_kinds_stop_nobody, reserved_bits_hide_a_pause,
-     rate_recovers),
-    answer=ANSWER,
+    (invalid_frames_are_counted, a_frame_without_priorities_is_pfc, three_kinds_pause_nothing,
+     reserved_bits_are_ignored, rate_recovers(LEAF)), answer=ANSWER,
 )  # fmt: skip

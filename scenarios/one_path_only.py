@@ -21,8 +21,8 @@ import json
 from typing import Any, Final
 
 from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect
-from lab.scenario.phase_measures import ACTS, dropped
-from lab.scenario.state_changes import link_changes, session_changes
+from lab.scenario.phase_measures import ACTS
+from lab.scenario.shared_checks import nothing_alarms
 from lab.scenario.three_acts import PhaseParameters, fault, three_acts
 from lab.scenario.traffic.workload import RESENT, said, show_link, show_routing
 
@@ -71,15 +71,6 @@ def one_uplink_is_idle(rec: Recording, p: PhaseParameters) -> Verdict:
     evidence = "; ".join(f"{phase}: {low / 1e6:.1f} and {high / 1e6:.1f} MB" for phase, (low, high) in sent.items())
     idle = [low == 0 < high for low, high in sent.values()]
     return expect(idle == [False, True, False] and sent["observe"][1] > 0, evidence)
-
-
-def nothing_alarms(rec: Recording, p: PhaseParameters) -> Verdict:
-    """No link and no BGP session changes, and nothing is dropped."""
-    links = link_changes(rec, "observe")
-    sessions = session_changes(rec, "observe")
-    lost = dropped(rec, "observe", priority=None)
-    evidence = f"{len(links)} link changes, {len(sessions)} session changes, {lost} packets dropped"
-    return expect(not links and not sessions and lost == 0, evidence)
 
 
 ANSWER: Final = StoryAnswer(

@@ -20,7 +20,8 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words, time_of
-from lab.scenario.phase_measures import as_before, growth, listed, rdma_growth
+from lab.scenario.phase_measures import growth, listed, rdma_growth
+from lab.scenario.shared_checks import rate_recovers
 from lab.scenario.three_acts import PhaseParameters, fault, three_acts
 from lab.scenario.traffic.workload import show_queue, show_rdma
 
@@ -75,11 +76,6 @@ def packets_are_out_of_sequence(rec: Recording, p: Params) -> Verdict:
     return expect(during > 0 == before == after, f"out_of_seq_request of h4: {listed(missed)}")
 
 
-def rate_recovers(rec: Recording, p: Params) -> Verdict:
-    """With PFC at both ends the link is full again."""
-    return as_before(rec, QUEUE, least=0.95)
-
-
 ANSWER: Final = StoryAnswer(
     cause="pfc-one-sided",
     where=("h1", "h2", "h3", "h1:eth1", "h2:eth1", "h3:eth1"),
@@ -101,6 +97,6 @@ ANSWER: Final = StoryAnswer(
 SCENARIO = Scenario(
     "pfc-one-sided", "incast.yaml", Params, run,
     (pauses_are_ignored, the_lossless_class_loses, packets_are_out_of_sequence,
-     rate_recovers),
+     rate_recovers(QUEUE, least=0.95)),
     answer=ANSWER,
 )  # fmt: skip

@@ -1,147 +1,91 @@
-"""A PFC watchdog is missing: storms are contained at one leaf, and get out through its sibling.
+"""A PFC watchdog is missing: one leaf contains a storm, and another leaf lets it spread.
 
 Story
-    Given  the PFC watchdog is on at every leaf's ports to hosts, but for leaf2's: its configuration has drifted
+    Given  the PFC watchdog is on at all leaves' ports to hosts, except leaf2's: its configuration has drifted
     When   h4's NIC storms, at leaf1
-    Then   leaf1 sees it, drops what is for h4, and h6, who writes to h3 through the same switches, notices nothing
+    Then   leaf1 detects it and drops packets for h4, and h6, which writes to h3, keeps its rate
     When   h8's NIC storms, at leaf2
-    Then   leaf2 has no watchdog that could see it, pauses the spines, and h2, who writes to h7, stands still
-    When   leaf2's watchdog is turned on, while the storm goes on
-    Then   leaf2 sees it, and h2 goes on
+    Then   leaf2 has no watchdog, pauses the spines, and h2, which writes to h7, stops
+    When   leaf2's watchdog is enabled, while the storm continues
+    Then   leaf2 detects the storm, and h2 continues
 
-        h5 -> h4  <- storm, leaf1 with a watchdog         h6 -> h3 innocent
-        h1 -> h8  <- storm, leaf2 without                 h2 -> h7 innocent
+        h5 -> h4  <- storm, leaf1 with a watchdog         h6 -> h3 not involved
+        h1 -> h8  <- storm, leaf2 without                 h2 -> h7 not involved
 
 Numbers
-    a watchdog sees a storm after 0.2 s; a port of a leaf fills in 17 ms, so even a storm that is seen is felt so long
+    a watchdog detects a storm after 0.2 s. A port of a leaf fills in 17 ms, so a contained storm spreads for 0.2 s
     a QP whose packets were dropped or delayed retransmits after 1.07 s
     a hardware NIC gives up after seven retries; SoftRoCE treats perftest's retry count of seven as unlimited
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Final
 
-from lab.scenario.api import Parameters, Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
-from lab.scenario.phase_measures import mbits, paused_share
-from lab.scenario.traffic.workload import show_pauses, show_queue
+from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect
+from lab.scenario.phase_measures import dropped
+from lab.scenario.three_acts import PhaseParameters
+from lab.scenario.watchdog_drill import StormyLeaf, two_storms
 
-TO_HOSTS: Final = {leaf: tuple(f"{leaf}:swp{number}" for number in range(3, 7)) for leaf in ("leaf1", "leaf2")}
-UPLINKS: Final = {leaf: (f"{leaf}:swp1", f"{leaf}:swp2") for leaf in TO_HOSTS}
-STUCK: Final = {"leaf1": "leaf1:swp6", "leaf2": "leaf2:swp6"}
-SPINES: Final = {"leaf1": ("spine1:swp1", "spine2:swp1"), "leaf2": ("spine1:swp2", "spine2:swp2")}
-"""The spines' ports to each leaf."""
-INNOCENT: Final = {"leaf1": "leaf1:swp5", "leaf2": "leaf2:swp5"}
-WATCHDOG: Final = "pfc.watchdog.enabled"
-SEEN: Final = 0.5
-"""Seconds until a storm is seen, and what it has held up is gone."""
-STANDING_STILL: Final = 0.75
-"""Share of a phase. A storm that gets out holds a spine all the time. Where both spines have a queue for h3, whose
-link takes what one of them can send, each is held for half of the time, storm or not."""
+WATCHED: Final = StormyLeaf(
+    ("h5:h4", "h6:h3"), ("leaf1:swp3", "leaf1:swp4", "leaf1:swp5", "leaf1:swp6"), "leaf1:swp6", "leaf1:swp5",
+    ("spine1:swp1", "spine2:swp1"),
+)  # fmt: skip
+DRIFTED: Final = StormyLeaf(
+    ("h1:h8", "h2:h7"), ("leaf2:swp3", "leaf2:swp4", "leaf2:swp5", "leaf2:swp6"), "leaf2:swp6", "leaf2:swp5",
+    ("spine1:swp2", "spine2:swp2"),
+)  # fmt: skip
+UPLINKS: Final = ("leaf2:swp1", "leaf2:swp2")
+BLOCKED: Final = 0.75
+"""A share of a phase. A storm that spreads pauses a spine all the time. Without one, each spine is paused half of the
+time when both have a queue for h3, whose link takes the rate of one."""
 SETTLING: Final = 2.0
-"""Seconds: a storm is seen, and a QP that stood still sends again."""
+"""Seconds: a storm is detected, and a delayed QP retransmits."""
 
 
-class Params(Parameters):
-    """What a reader may turn."""
-
-    hold: Annotated[float, time_of(1, 60)] = 1.5
-    """How long each phase lasts."""
-
-
-def run(stage: Stage, p: Params) -> None:
-    """A storm where there is a watchdog, one where there is none, and a watchdog for that one."""
-    stage.set(",".join((*TO_HOSTS["leaf1"], *TO_HOSTS["leaf2"])), f"{WATCHDOG}=true")
-    drift = stage.inject("port-config", ",".join(TO_HOSTS["leaf2"]), set=f"{WATCHDOG}=false")
-    with stage.writing("h5:h4", "h6:h3", qps=8):
-        with stage.phase("baseline"):
-            stage.hold(p.hold)
-        storm = stage.inject("pause-storm", "h4")
-        stage.hold(SEEN)
-        with stage.phase("contained"):
-            stage.hold(p.hold)
-        stage.heal(storm)
-    with stage.writing("h1:h8", "h2:h7", qps=8):
-        with stage.phase("before"):
-            stage.hold(p.hold)
-        stage.inject("pause-storm", "h8")
-        stage.hold(SEEN)
-        with stage.phase("observe"):
-            stage.hold(p.hold)
-        show_pauses(stage, STUCK["leaf2"])
-        show_queue(stage, STUCK["leaf2"])
-        stage.linger()
-        with stage.phase("fix"):
-            stage.heal(drift)
-            stage.hold(SETTLING)
-        with stage.phase("verify"):
-            stage.hold(p.hold)
+def run(stage: Stage, p: PhaseParameters) -> None:
+    """A storm at a leaf with a watchdog, one at a leaf without, and a watchdog for it."""
+    drift = "pfc.watchdog.enabled=false"
+    two_storms(stage, WATCHED, DRIFTED, drift, hold=p.hold, observed=p.hold, settling=SETTLING)
 
 
-def seen(rec: Recording, leaf: str, *phases: str) -> int:
-    """Storms that a leaf's watchdog has seen up to the end of the last phase, from the beginning of the first."""
-    counted = rec.port(STUCK[leaf]).counter("queue3_storms")
-    return counted.between(rec.phase(phases[0]).start, rec.phase(phases[-1]).end).delta()
+def a_watchdog_contains_the_storm(rec: Recording, p: PhaseParameters) -> Verdict:
+    """leaf1 detects the storm and lets the spines send, and the bystanders keep their rate."""
+    return _contained(rec, WATCHED, "baseline", "baseline", "contained")
 
 
-def rate(rec: Recording, leaf: str, phase: str) -> float:
-    """What the innocent receiver at a leaf gets, in Mb/s."""
-    return mbits(rec, INNOCENT[leaf], phase)
+def _contained(rec: Recording, leaf: StormyLeaf, reference: str, first: str, last: str) -> Verdict:
+    """Pass if one storm is detected between two phases, and the bystanders have the rate of a third one."""
+    storms, spread = leaf.count(rec, "queue3_storms", first, last), leaf.spread(rec, last)
+    before, during = (leaf.rate(rec, phase) for phase in (reference, last))
+    evidence = f"{storms} storm detected, a spine paused for {spread:.0%}, {during:.1f} Mb/s after {before:.1f}"
+    goes_on = leaf.paused(rec, last) > 0.99
+    return expect(goes_on and storms == 1 and spread < BLOCKED and during > 0.95 * before > 0, evidence)
 
 
-def pauses(rec: Recording, leaf: str, phase: str) -> int:
-    """What a leaf sends to the spines."""
-    return sum(rec.port(port).tx_pause(3).during(phase).delta() for port in UPLINKS[leaf])
-
-
-def held(rec: Recording, leaf: str, phase: str) -> float:
-    """The share of a phase in which a leaf kept a spine from sending: of the one that it kept longest."""
-    return paused_share(rec, phase, *SPINES[leaf])
-
-
-def stopped(rec: Recording, leaf: str, phase: str) -> float:
-    """The share of a phase in which a leaf was paused towards the NIC that storms."""
-    return paused_share(rec, phase, STUCK[leaf])
-
-
-def a_watchdog_contains_it(rec: Recording, p: Params) -> Verdict:
-    """leaf1 sees the storm, lets the spines send, and the innocent pair gets what it got."""
-    storms, kept = seen(rec, "leaf1", "baseline", "contained"), held(rec, "leaf1", "contained")
-    before, during = (rate(rec, "leaf1", phase) for phase in ("baseline", "contained"))
-    told = f"{storms} storm seen, the spines held for {kept:.0%}, h3 gets {during:.1f} Mb/s, before {before:.1f}"
-    there = stopped(rec, "leaf1", "contained") > 0.99
-    return expect(there and storms == 1 and kept < STANDING_STILL and during > 0.95 * before > 0, told)
-
-
-def it_gets_out_where_there_is_none(rec: Recording, p: Params) -> Verdict:
-    """leaf2 sees nothing, its pauses go to the spines, and the innocent pair stops."""
-    storms, sent = seen(rec, "leaf2", "baseline", "observe"), pauses(rec, "leaf2", "observe")
-    before, during = (rate(rec, "leaf2", phase) for phase in ("before", "observe"))
-    kept = held(rec, "leaf2", "observe")
-    told = (
-        f"{storms} storms seen, {sent} pauses to the spines, which are held for {kept:.0%}, "
-        f"h7 gets {during:.1f} Mb/s, before {before:.1f}"
+def without_a_watchdog_it_spreads(rec: Recording, p: PhaseParameters) -> Verdict:
+    """leaf2 detects no storm, its pauses reach the spines, and the bystanders stop."""
+    storms, spread = DRIFTED.count(rec, "queue3_storms", "baseline", "observe"), DRIFTED.spread(rec, "observe")
+    sent = sum(rec.port(port).tx_pause(3).during("observe").delta() for port in UPLINKS)
+    before, during = (DRIFTED.rate(rec, phase) for phase in ("before", "observe"))
+    evidence = (
+        f"{storms} storms detected, {sent} pauses sent to spines, a spine paused for {spread:.0%}, "
+        f"{during:.1f} Mb/s after {before:.1f}"
     )
-    there = stopped(rec, "leaf2", "observe") > 0.99
-    return expect(there and storms == 0 < sent and kept > STANDING_STILL and during < 0.01 * before, told)
+    stormy = DRIFTED.paused(rec, "observe") > 0.99
+    return expect(stormy and storms == 0 < sent and spread > BLOCKED and during < 0.01 * before, evidence)
 
 
-def only_the_watched_leaf_drops(rec: Recording, p: Params) -> Verdict:
-    """Containing has its price: what was for h4 is dropped. Where nobody watches nothing is, and nothing alarms."""
-    whole = rec.port(STUCK["leaf1"]).drops(3, "watchdog").between(
-        rec.phase("baseline").start, rec.phase("contained").end
-    ).delta()  # fmt: skip
-    lost = sum(rec.port(port).drops(3).during("observe").delta() for port in rec.ports)
-    return expect(lost == 0 < whole, f"{whole} packets dropped at leaf1, {lost} anywhere in the storm that got out")
+def only_the_watched_leaf_drops(rec: Recording, p: PhaseParameters) -> Verdict:
+    """The watchdog at leaf1 drops packets for h4. In the storm without a watchdog nothing is dropped: no alarm."""
+    contained = WATCHED.count(rec, "queue3_drop_watchdog_packets", "baseline", "contained")
+    lost = dropped(rec, "observe")
+    return expect(lost == 0 < contained, f"{contained} packets dropped at leaf1, {lost} in the storm that spreads")
 
 
-def a_watchdog_there_mends_it(rec: Recording, p: Params) -> Verdict:
-    """The storm goes on, leaf2 sees it now, lets the spines send, and h7 gets what it got."""
-    storms, kept = seen(rec, "leaf2", "fix", "verify"), held(rec, "leaf2", "verify")
-    before, after = (rate(rec, "leaf2", phase) for phase in ("before", "verify"))
-    told = f"{storms} storm seen, the spines held for {kept:.0%}, h7 gets {after:.1f} Mb/s, before {before:.1f}"
-    there = stopped(rec, "leaf2", "verify") > 0.99
-    return expect(there and storms == 1 and kept < STANDING_STILL and after > 0.95 * before > 0, told)
+def enabling_the_watchdog_helps(rec: Recording, p: PhaseParameters) -> Verdict:
+    """The storm continues, leaf2 detects it and lets the spines send, and h7 receives as before."""
+    return _contained(rec, DRIFTED, "before", "fix", "verify")
 
 
 ANSWER: Final = StoryAnswer(
@@ -150,29 +94,20 @@ ANSWER: Final = StoryAnswer(
     level=2,
     workload="h1 writes to h8 and h2 to h7, with eight QPs each",
     hints=(
-        "h8's NIC storms, and the writers to leaf2's hosts stand still; h4's did so before, and nobody noticed",
-        "leaf2: it lets out what leaf1 has contained",
+        "h8's NIC storms, and the writers to leaf2's hosts stop; a storm of h4's NIC had no such effect",
+        "leaf2: it passes on pauses that leaf1 contained",
         "queue3_storms of leaf1:swp6 and of leaf2:swp6",
         "rocelab qos show leaf1:swp6, and leaf2:swp6; rocelab qos events",
         "leaf1's ports to hosts have a PFC watchdog, and leaf2's have none",
     ),
-    sign="a storm gets out at one leaf whose siblings have a watchdog (rocelab qos show)",
-    because=(
-        "leaf2's ports to hosts have no PFC watchdog: its configuration has drifted, and a storm there "
-        "reaches the spines."
-    ),
-    fix=(
-        "rocelab qos set leaf2:swp3 leaf2:swp4 leaf2:swp5 leaf2:swp6 pfc.watchdog.enabled=true; then replace "
-        "h8's NIC."
-    ),
-    prevention=(
-        "Compare each leaf's configuration with its siblings' every day, and let a storm drill show "
-        "which leaf has none."
-    ),
+    sign="a storm spreads from one leaf, and other leaves have a watchdog (rocelab qos show)",
+    because="leaf2's ports to hosts have no PFC watchdog: its configuration has drifted, and a storm spreads.",
+    fix="rocelab qos set leaf2:swp3 leaf2:swp4 leaf2:swp5 leaf2:swp6 pfc.watchdog.enabled=true; replace h8's NIC.",
+    prevention="Compare the configurations of leaves daily, and run a storm drill to find one without a watchdog.",
 )
 
 SCENARIO = Scenario(
-    "pfc-watchdog-missing", "incast.yaml", Params, run,
-    (a_watchdog_contains_it, it_gets_out_where_there_is_none, only_the_watched_leaf_drops, a_watchdog_there_mends_it),
-    answer=ANSWER,
+    "pfc-watchdog-missing", "incast.yaml", PhaseParameters, run,
+    (a_watchdog_contains_the_storm, without_a_watchdog_it_spreads, only_the_watched_leaf_drops,
+     enabling_the_watchdog_helps), answer=ANSWER,
 )  # fmt: skip

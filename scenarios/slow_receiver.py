@@ -20,7 +20,8 @@ from __future__ import annotations
 from typing import Final
 
 from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect
-from lab.scenario.phase_measures import as_before, growth, listed, mbits, no_drops, paused_share
+from lab.scenario.phase_measures import growth, listed, mbits, paused_share
+from lab.scenario.shared_checks import nothing_is_lost, rate_recovers
 from lab.scenario.three_acts import PhaseParameters, fault, three_acts
 from lab.scenario.traffic.workload import show_pauses, show_queue
 
@@ -67,16 +68,6 @@ def half_of_the_link_is_used(rec: Recording, p: PhaseParameters) -> Verdict:
     return expect(abs(during - wanted * before) < 0.03 * before and abs(paused - (1 - wanted)) < 0.03, evidence)
 
 
-def nothing_is_lost(rec: Recording, p: PhaseParameters) -> Verdict:
-    """No port drops a packet, and neither does the slow NIC."""
-    return no_drops(rec, "observe")
-
-
-def rate_recovers(rec: Recording, p: PhaseParameters) -> Verdict:
-    """Repaired, the host gets the whole link's rate."""
-    return as_before(rec, LEAF)
-
-
 ANSWER: Final = StoryAnswer(
     cause="slow-receiver",
     where=("h4", "h4:eth1", "leaf1:swp6"),
@@ -97,6 +88,6 @@ ANSWER: Final = StoryAnswer(
 
 SCENARIO = Scenario(
     "slow-receiver", "incast.yaml", PhaseParameters, run,
-    (the_host_sends_pauses, each_pause_ends, half_of_the_link_is_used, nothing_is_lost, rate_recovers),
-    answer=ANSWER,
+    (the_host_sends_pauses, each_pause_ends, half_of_the_link_is_used, nothing_is_lost("observe"),
+     rate_recovers(LEAF)), answer=ANSWER,
 )  # fmt: skip

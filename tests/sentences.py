@@ -22,7 +22,7 @@ _HABITS: Final = (
     r"\b(tells?|hears?|heard|innocent|believes?|believed|befalls?|mended?|mends)\b",
     r"\b(nobody|somebody|whom|ours|theirs|whence|thereby)\b",
     r"\b(there where|he who|those who|such as (are|is|were|was|do|does|has|have)|has not got|have not got)\b",
-    r"\b(no more|goes? along|the like|by (itself|themselves) alone)\b",
+    r"\b(no more(?! than\b)|goes? along|the like|by (itself|themselves) alone)\b",
     r"\b(of which|what is (meant|there|said|asked|seen|read|missing|wrong is)|what was (asked|said|there))\b",
 )
 HABITS: Final = re.compile("|".join(f"(?:{habit})" for habit in _HABITS), re.IGNORECASE)
@@ -169,3 +169,23 @@ def messages(source: str) -> list[Sentence]:
     texts = [(node.lineno, text) for call in calls for node in _shown(call) if (text := _literal(node))]
     found = [sentence for line, text in texts for part in text.split(": ") for sentence in split(line, part)]
     return [Sentence(each.line, each.text) for each in found]
+
+
+_STEP: Final = re.compile(r"^    (?:Given|When|Then|And|But) +(?=\S)")
+
+
+def story(text: str) -> list[Sentence]:
+    """The sentences of a scenario's text: its title, steps and numbers; no picture."""
+    found, held = [], ""
+    for at, line in enumerate([*text.splitlines(), ""], start=1):
+        step = _STEP.match(line)
+        if held and (step or not line.strip()):
+            found += split(at, held.replace(": ", ". "))
+            held = ""
+        if step:
+            held = line[step.end() :]
+        elif held:
+            held = f"{held} {line.strip()}"
+        elif line.strip() and not line.startswith("        "):
+            found += split(at, line.strip())
+    return found

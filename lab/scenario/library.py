@@ -134,7 +134,7 @@ def _unanswered(scenario: Scenario[Any], answer: StoryAnswer) -> Iterator[Proble
     if not answer.where:
         yield Problem("SCENARIO.answer.where", "is nowhere", "name a node, a port or a link")
     source = inspect.getsource(sys.modules[scenario.run.__module__])
-    if "linger" not in source and "three_acts" not in source:
+    if not any(waits in source for waits in ("linger", "three_acts", "two_storms")):
         yield Problem("run", "lingers nowhere", "say stage.linger() where the fault is there")
 
 

@@ -1,4 +1,4 @@
-"""Measures of the phases of a recording, and checks that many scenarios share.
+"""Measures of the phases of a recording. ``shared_checks`` has the checks that many scenarios share.
 
 ``ACTS`` are the measured phases of ``lab.scenario.three_acts``: without the fault, with it, and after it is healed.
 """
@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lab.scenario.verdict import expect
 from lab.telemetry.read import measures
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from lab.scenario.verdict import Verdict
     from lab.telemetry.read.recording import Recording
 
 LOSSLESS: Final = 3
@@ -52,19 +50,6 @@ def dropped(
     """The packets dropped in these phases, by all ports or ``ports``; of all priorities if ``priority`` is None."""
     chosen = rec.ports if ports is None else ports
     return sum(rec.port(port).drops(priority).during(phase).delta() for port in chosen for phase in phases)
-
-
-def no_drops(rec: Recording, *phases: str) -> Verdict:
-    """Pass if no port dropped a packet of the lossless class in these phases."""
-    lost = dropped(rec, *phases)
-    return expect(lost == 0, f"{lost} packets dropped")
-
-
-def as_before(rec: Recording, *ports: str, least: float = 0.98) -> Verdict:
-    """Pass if each port's rate in the last act is more than ``least`` times that in the first act."""
-    rates = {port: [mbits(rec, port, phase) for phase in (ACTS[0], ACTS[-1])] for port in ports}
-    evidence = ", ".join(f"{port} {before:.1f} then {after:.1f} Mb/s" for port, (before, after) in rates.items())
-    return expect(all(after > least * before > 0 for before, after in rates.values()), evidence)
 
 
 def jain(values: Sequence[float]) -> float:

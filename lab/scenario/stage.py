@@ -102,6 +102,18 @@ class Stage:
         self.recorder.note("hold", seconds=seconds)
         time.sleep(seconds)
 
+    @contextlib.contextmanager
+    def holding(self, name: str, seconds: float) -> Iterator[None]:
+        """Record the phase ``name``, which lasts some seconds and then the block."""
+        with self.phase(name):
+            self.hold(seconds)
+            yield
+
+    def measure(self, name: str, seconds: float) -> None:
+        """Record the phase ``name`` of some seconds."""
+        with self.holding(name, seconds):
+            pass
+
     def linger(self, again: Callable[[], None] | None = None) -> None:
         """Mark the point where a challenge waits for the user's fix and repeats ``again``; a run continues."""
 
@@ -131,11 +143,12 @@ class Stage:
         self.tell(f"  {wish}")
         return fault_engine.inject(replace(self.fabric), wish, holder=Holder.current(), waiting=self._wait)
 
-    def heal(self, entry: Entry) -> None:
-        """Heal a fault."""
-        fault_engine.heal(replace(self.fabric), [entry.number], self._wait)
-        self.recorder.record(RecordKind.TRUTH, did="heal", kind=entry.kind, place=entry.place)
-        self.tell(f"  healed {entry}")
+    def heal(self, *entries: Entry) -> None:
+        """Heal faults, one after the other."""
+        for entry in entries:
+            fault_engine.heal(replace(self.fabric), [entry.number], self._wait)
+            self.recorder.record(RecordKind.TRUTH, did="heal", kind=entry.kind, place=entry.place)
+            self.tell(f"  healed {entry}")
 
     def set(self, ports: str, *settings: str) -> None:
         """Change settings like ``rocelab qos set``, and record that command."""

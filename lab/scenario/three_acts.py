@@ -51,17 +51,18 @@ def three_acts(  # noqa: PLR0913 - each act has its own wait
     look: Callable[[str], None] | None = None,
     show: Callable[[], None] | None = None,
     again: Callable[[], None] | None = None,
+    fix: Callable[[], None] | None = None,
 ) -> None:
     """Play the phases ``baseline``, ``inject``, ``observe``, ``fix`` and ``verify``.
 
     The acts baseline, observe and verify last ``hold`` seconds each, and end with ``look``, which gets their name.
     ``broken`` and ``healed`` run once the faults are injected and healed: seconds to hold, or a function that waits.
     ``show`` records commands while the faults are active. A challenge waits after it, and repeats ``again``.
+    ``fix`` replaces healing: another change resolves the problem, and the faults remain until the scenario ends.
     """
 
     def act(name: str) -> None:
-        with stage.phase(name):
-            stage.hold(hold)
+        with stage.holding(name, hold):
             if look is not None:
                 look(name)
 
@@ -74,8 +75,10 @@ def three_acts(  # noqa: PLR0913 - each act has its own wait
         show()
     stage.linger(again)
     with stage.phase("fix"):
-        for entry in entries:
-            stage.heal(entry)
+        if fix is not None:
+            fix()
+        else:
+            stage.heal(*entries)
         _wait(stage, healed)
     act(ACTS[2])
 

@@ -10,7 +10,8 @@ import typer
 from typer.core import TyperGroup
 
 from lab.cli.app import app
-from tests.sentences import Sentence, code_blocks, messages, paragraphs, sentences, split
+from lab.scenario import library
+from tests.sentences import Sentence, code_blocks, messages, paragraphs, sentences, split, story
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "lab" / "docs").glob("*.md"))]
@@ -66,6 +67,29 @@ def test_messages_are_plain_english() -> None:
         if broken := [str(each) for each in messages(path.read_text(encoding="utf-8")) if each.faults()]:
             found[str(path.relative_to(ROOT))] = broken
     assert found == {}, "\n".join(f"{name}:{fault}" for name, faults in found.items() for fault in faults)
+
+
+def scenario_faults(name: str) -> list[str]:
+    """Every sentence of a scenario that breaks a rule: its story, parameters, checks and answer."""
+    scenario = library.find(name)
+    texts = [field.description or "" for field in scenario.parameters.model_fields.values()]
+    texts += [check.__doc__ or "" for check in scenario.checks]
+    if scenario.answer is not None:
+        answer = scenario.answer
+        texts += [answer.workload, *answer.hints, answer.sign, answer.because, answer.fix, answer.prevention]
+    return [str(each) for each in story(scenario.text) if each.faults()] + help_faults("\n\n".join(texts))
+
+
+@pytest.mark.parametrize("name", library.names())
+def test_scenarios_are_plain_english(name: str) -> None:
+    found = scenario_faults(name)
+    assert not found, "\n".join(["", *found])
+
+
+def test_a_story_that_breaks_a_rule_is_noticed() -> None:
+    text = "A title.\n\nStory\n    Given  h1 sends\n    Then   nobody\n           hears it\n\n        h1 -- who\n"
+    assert [each.text for each in story(text)] == ["A title.", "Story", "h1 sends", "nobody hears it"]
+    assert [bool(each.faults()) for each in story(text)] == [False, False, False, True]
 
 
 @pytest.mark.parametrize(

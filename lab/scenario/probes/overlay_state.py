@@ -6,15 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.scenario.phase_measures import ACTS
-from lab.scenario.state_changes import is_lost, link_changes, session_changes
 from lab.scenario.traffic.workload import commands, probe, said
-from lab.scenario.verdict import expect
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from lab.scenario.stage import Stage
-    from lab.scenario.verdict import Verdict
     from lab.telemetry.read.recording import Recording
 
 _HOPS: Final = ("ip", "-json", "nexthop", "show")
@@ -103,18 +100,6 @@ def reaches(stage: Stage, host: str, address: str) -> bool:
     """Return whether an address answers a host's ping now. Not recorded."""
     words = ("ping", "-n", "-q", "-c1", "-W1", address)
     return stage.fabric.namespace(host).run(words, check=False).returncode == 0
-
-
-def nothing_changes(rec: Recording, phase: str) -> Verdict:
-    """Pass if no link and no routing session changes in a phase."""
-    links, sessions = link_changes(rec, phase), session_changes(rec, phase)
-    return expect(not links and not sessions, f"{len(links)} links changed, {len(sessions)} sessions changed")
-
-
-def no_session_is_lost(rec: Recording, phase: str) -> Verdict:
-    """Pass if no routing session goes down in a phase."""
-    lost = [each for each in session_changes(rec, phase) if is_lost(each)]
-    return expect(not lost, f"{len(lost)} sessions are lost")
 
 
 def hosts_reached(rec: Recording, host: str) -> list[list[bool]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -92,6 +93,19 @@ def echoes(recording: Recording, pair: str) -> Echoes:
     )
     silences = [stamp for stamp, number in _SILENCE.findall(said) if int(number) not in answers]
     return Echoes(times, _monotonic(recording, silences))
+
+
+def answered(recording: Recording, pair: str, first: str, last: str = "") -> list[int]:
+    """Return when pings of a pair were answered, in ns, from the phase ``first`` to ``last`` (default: ``first``)."""
+    start, end = recording.phase(first).start, recording.phase(last or first).end
+    return [ns for ns in echoes(recording, pair).times.ns.tolist() if start <= ns < end]
+
+
+def longest_silence(recording: Recording, pair: str, first: str, last: str = "") -> float:
+    """Return the longest time without an answer in these phases, their start and end included, in seconds."""
+    start, end = recording.phase(first).start, recording.phase(last or first).end
+    times = [start, *answered(recording, pair, first, last), end]
+    return max(later - earlier for earlier, later in pairwise(times)) / _NS
 
 
 def _note(recording: Recording, kind: str, pair: str) -> RecordedEvent:

@@ -109,7 +109,7 @@ def test_a_whole_analysis_has_all_its_parts(tmp_path: Path) -> None:
         "## What stays unknown",
     ]  # fmt: skip
     assert "````text\n$ rocelab exec h1 -- echo 'a b'\nsaid\n```\n# no heading\n````\nExit code 7" in text
-    assert "| the-wave-goes-hop-by-hop | **pass** |" in text
+    assert "| pauses-spread-hop-by-hop | **pass** |" in text
     assert "| leaf2:swp6 | `tx_prio3_bytes` |" in text
     assert "**`pause-storm h8 a=1`**" in text
     assert "| 100% |" in text.split("## Verification")[1]

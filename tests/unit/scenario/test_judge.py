@@ -156,8 +156,8 @@ def test_a_good_storm_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "wrong"),
     [
-        ({"stuck": 0}, {"the-storm-stops-its-leaf": "fail", "an-innocent-pair-stops": "fail"}),
-        ({"wave": (9, 1, 20, 35)}, {"the-wave-goes-hop-by-hop": "fail"}),
+        ({"stuck": 0}, {"the-storm-stops-the-leaf": "fail", "an-unrelated-pair-stops": "fail"}),
+        ({"wave": (9, 1, 20, 35)}, {"pauses-spread-hop-by-hop": "fail"}),
         ({"verify": 50}, {"rate-recovers": "fail"}),
     ],
 )
@@ -176,7 +176,7 @@ def test_a_loss_in_the_storm_fails(tmp_path: Path) -> None:
     making.phase("")
     found = outcomes(making)
     assert found["nothing-is-lost"] == "fail"
-    assert found["the-wave-goes-hop-by-hop"] == "unknown"
+    assert found["pauses-spread-hop-by-hop"] == "unknown"
 
 
 def test_a_recording_cannot_have_code_of_its_own_run(tmp_path: Path) -> None:

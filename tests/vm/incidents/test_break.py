@@ -96,7 +96,7 @@ def test_one_is_played_to_its_end(fabric: None, tmp_path: Path) -> None:  # noqa
     assert rocelab_json("scenario", "check", "--cause", "pfc-storm", "--where", "h8")["verdict"] == "right"
     fixed: Any = rocelab_json("scenario", "fix", "-o", str(tmp_path))
     assert {each["name"]: each["outcome"] for each in fixed["verified"]["checks"]} == dict.fromkeys(
-        ("the-storm-stops-its-leaf", "the-wave-goes-hop-by-hop", "an-innocent-pair-stops", "nothing-is-lost",
+        ("the-storm-stops-the-leaf", "pauses-spread-hop-by-hop", "an-unrelated-pair-stops", "nothing-is-lost",
          "rate-recovers"), "pass",
     )  # fmt: skip
     assert (fixed["score"]["hints"], fixed["score"]["wrong"], fixed["score"]["solved"]) == (1, 2, True)

@@ -25,11 +25,11 @@ def test_a_good_one_passes(tmp_path: Path) -> None:
         ({"baseline": {LOST: 1}}, {"full-load-loses"}),
         ({"alone": {LOST: 1}}, {"full-load-loses"}),
         ({"alone": {"leaf1:swp3 tx_prio3_pause": 1}}, {"full-load-loses"}),
-        ({"observe": {LOST: 0}}, {"full-load-loses", "there-was-no-room-where-they-came-in"}),
-        ({"observe": {"leaf1:swp3 pg3_drop_packets": 9}}, {"there-was-no-room-where-they-came-in"}),
-        ({"verify": {LOST: 1}}, {"enough-is-what-the-arithmetic-says"}),
-        ({"verify": {"leaf1:swp4 pg3_headroom_bytes": 18_000}}, {"enough-is-what-the-arithmetic-says"}),
-        ({"verify": {"leaf1:swp4 pg3_headroom_bytes": 69_000}}, {"enough-is-what-the-arithmetic-says"}),
+        ({"observe": {LOST: 0}}, {"full-load-loses", "the-inputs-count-the-drops"}),
+        ({"observe": {"leaf1:swp3 pg3_drop_packets": 9}}, {"the-inputs-count-the-drops"}),
+        ({"verify": {LOST: 1}}, {"computed-headroom-suffices"}),
+        ({"verify": {"leaf1:swp4 pg3_headroom_bytes": 18_000}}, {"computed-headroom-suffices"}),
+        ({"verify": {"leaf1:swp4 pg3_headroom_bytes": 69_000}}, {"computed-headroom-suffices"}),
     ],
 )
 def test_each_check_has_one_that_it_fails(tmp_path: Path, changes: Tale, wrong: set[str]) -> None:

@@ -93,12 +93,12 @@ def test_a_good_run_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pair", "silence", "wrong"),
     [
-        (ON_TWO, ("inject", 0.1, "observe", 0.2), "the-carrier-tells-at-once"),
-        (ON_ONE, ("inject", 0.1, "observe", 0.8), "who-is-on-it-alone-is-cut-off"),
-        (ON_TWO, ("hang", 0.2, "hang", 1.0), "a-silent-death-takes-three-packets"),
-        (ON_TWO, ("hang", 0.2, "hang", 4.4), "a-silent-death-takes-three-packets"),
-        (ON_TWO, ("verify", 0.2, "verify", 0.3), "both-are-answered-again"),
-        (ON_ONE, ("baseline", 0.2, "baseline", 0.3), "both-are-answered-again"),
+        (ON_TWO, ("inject", 0.1, "observe", 0.2), "carrier-loss-acts-at-once"),
+        (ON_ONE, ("inject", 0.1, "observe", 0.8), "a-single-homed-host-is-cut-off"),
+        (ON_TWO, ("hang", 0.2, "hang", 1.0), "a-hang-takes-three-missed-packets"),
+        (ON_TWO, ("hang", 0.2, "hang", 4.4), "a-hang-takes-three-missed-packets"),
+        (ON_TWO, ("verify", 0.2, "verify", 0.3), "both-hosts-recover"),
+        (ON_ONE, ("baseline", 0.2, "baseline", 0.3), "both-hosts-recover"),
     ],
 )
 def test_when_there_was_no_answer_decides(
@@ -113,22 +113,22 @@ def test_when_there_was_no_answer_decides(
 @pytest.mark.parametrize("down", [DOWN[1:], DOWN[:2], [*DOWN, ("hang", "h2:eth1")], [*DOWN, ("hang", "spine1:swp1")]])
 def test_who_loses_a_carrier_and_when_decides(down: list[tuple[str, str]], tmp_path: Path) -> None:
     found = outcomes(played(tmp_path / "run", down=down))
-    assert [name for name, outcome in found.items() if outcome != "pass"] == ["all-its-links-tell"]
+    assert [name for name, outcome in found.items() if outcome != "pass"] == ["all-links-lose-carrier"]
 
 
 def test_a_host_that_no_leaf_carries_is_no_failover(tmp_path: Path) -> None:
     """h1 is cut off as h2 is: both of the checks that look at it fail."""
     found = outcomes(played(tmp_path / "run", {**SILENT, ON_TWO: SILENT[ON_ONE]}))
     assert {name for name, outcome in found.items() if outcome == "fail"} == {
-        "the-carrier-tells-at-once", "who-is-on-it-alone-is-cut-off", "a-silent-death-takes-three-packets",
+        "carrier-loss-acts-at-once", "a-single-homed-host-is-cut-off", "a-hang-takes-three-missed-packets",
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("without", "known"),
     [
-        ("observe", {"a-silent-death-takes-three-packets", "both-are-answered-again"}),
-        ("hang", {"the-carrier-tells-at-once", "who-is-on-it-alone-is-cut-off", "both-are-answered-again"}),
+        ("observe", {"a-hang-takes-three-missed-packets", "both-hosts-recover"}),
+        ("hang", {"carrier-loss-acts-at-once", "a-single-homed-host-is-cut-off", "both-hosts-recover"}),
     ],
 )
 def test_a_phase_that_is_missing_makes_it_unknown(without: str, known: set[str], tmp_path: Path) -> None:
@@ -138,6 +138,6 @@ def test_a_phase_that_is_missing_makes_it_unknown(without: str, known: set[str],
 
 def test_without_pings_and_of_a_run_that_was_killed_it_is_unknown(tmp_path: Path) -> None:
     found = outcomes(played(tmp_path / "without", {}))
-    assert {name for name, outcome in found.items() if outcome != "unknown"} == {"all-its-links-tell"}
+    assert {name for name, outcome in found.items() if outcome != "unknown"} == {"all-links-lose-carrier"}
     killed = judge(played(tmp_path / "killed").killed()).verdicts
     assert {verdict.outcome.value for verdict in killed.values()} == {"unknown"}

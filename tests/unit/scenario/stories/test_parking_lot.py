@@ -24,11 +24,11 @@ def test_a_good_one_passes(tmp_path: Path) -> None:
     ("changes", "wrong"),
     [
         ({"observe": sent({"h7:eth1": 16, "h8:eth1": 9})}, {"half-at-every-switch"}),
-        ({"observe": sent(dict.fromkeys(WRITERS, 25))}, {"half-at-every-switch", "it-is-as-unfair-as-that"}),
-        ({"observe": {"h8:eth1 rx_prio3_pause": 0}}, {"everyone-is-paused"}),
-        ({"observe": {"spine1:swp1 queue3_drop_headroom_packets": 1}}, {"everyone-is-paused"}),
-        ({"verify": sent({"h2:eth1": 30})}, {"rates-that-fit-are-fair"}),
-        ({"verify": {"leaf2:swp1 rx_prio3_pause": 1}}, {"rates-that-fit-are-fair"}),
+        ({"observe": sent(dict.fromkeys(WRITERS, 25))}, {"half-at-every-switch", "fairness-matches-the-shares"}),
+        ({"observe": {"h8:eth1 rx_prio3_pause": 0}}, {"all-writers-are-paused"}),
+        ({"observe": {"spine1:swp1 queue3_drop_headroom_packets": 1}}, {"all-writers-are-paused"}),
+        ({"verify": sent({"h2:eth1": 30})}, {"fair-rates-need-no-pause"}),
+        ({"verify": {"leaf2:swp1 rx_prio3_pause": 1}}, {"fair-rates-need-no-pause"}),
     ],
 )
 def test_each_check_has_one_that_it_fails(tmp_path: Path, changes: Tale, wrong: set[str]) -> None:

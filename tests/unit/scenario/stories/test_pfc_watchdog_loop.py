@@ -50,25 +50,25 @@ def test_a_good_run_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "wrong"),
     [
-        ({"contained": {SEEN["leaf1"]: 0}}, "a-watchdog-that-waits-contains-it"),
-        ({"contained": {OVER["leaf1"]: 1}}, "a-watchdog-that-waits-contains-it"),
-        ({"contained": sent({"leaf1:swp5": 80})}, "a-watchdog-that-waits-contains-it"),
+        ({"contained": {SEEN["leaf1"]: 0}}, "a-long-restoration-contains-the-storm"),
+        ({"contained": {OVER["leaf1"]: 1}}, "a-long-restoration-contains-the-storm"),
+        ({"contained": sent({"leaf1:swp5": 80})}, "a-long-restoration-contains-the-storm"),
         (
             {"contained": {"leaf1:swp6 rx_prio3_pause_duration": 1_080_000}},
-            "a-watchdog-that-waits-contains-it",
+            "a-long-restoration-contains-the-storm",
         ),
-        ({"observe": {SEEN["leaf2"]: 2, OVER["leaf2"]: 2}}, "one-that-does-not-sees-it-again-and-again"),
-        ({"observe": {SEEN["leaf2"]: 4, OVER["leaf2"]: 4}}, "one-that-does-not-sees-it-again-and-again"),
-        ({"observe": {OVER["leaf2"]: 1}}, "one-that-does-not-sees-it-again-and-again"),
-        ({"observe": {"leaf2:swp6 rx_prio3_pause_duration": 300_000}}, "one-that-does-not-sees-it-again-and-again"),
-        ({"observe": {HELD["leaf2"]: 50_000}}, "each-gets-out-first"),
-        ({"observe": {HELD["leaf2"]: 510_000}}, "each-gets-out-first"),
-        ({"contained": {HELD["leaf1"]: 180_000}}, "each-gets-out-first"),
-        ({"observe": sent({"leaf2:swp5": 80})}, "each-gets-out-first"),
-        ({"verify": {SEEN["leaf2"]: 1}}, "waiting-longer-mends-it"),
-        ({"fix": {OVER["leaf2"]: 1}}, "waiting-longer-mends-it"),
-        ({"verify": sent({"leaf2:swp5": 80})}, "waiting-longer-mends-it"),
-        ({"verify": {"leaf2:swp6 rx_prio3_pause_duration": 0}}, "waiting-longer-mends-it"),
+        ({"observe": {SEEN["leaf2"]: 2, OVER["leaf2"]: 2}}, "a-short-restoration-detects-it-again"),
+        ({"observe": {SEEN["leaf2"]: 4, OVER["leaf2"]: 4}}, "a-short-restoration-detects-it-again"),
+        ({"observe": {OVER["leaf2"]: 1}}, "a-short-restoration-detects-it-again"),
+        ({"observe": {"leaf2:swp6 rx_prio3_pause_duration": 300_000}}, "a-short-restoration-detects-it-again"),
+        ({"observe": {HELD["leaf2"]: 50_000}}, "each-storm-spreads-first"),
+        ({"observe": {HELD["leaf2"]: 510_000}}, "each-storm-spreads-first"),
+        ({"contained": {HELD["leaf1"]: 180_000}}, "each-storm-spreads-first"),
+        ({"observe": sent({"leaf2:swp5": 80})}, "each-storm-spreads-first"),
+        ({"verify": {SEEN["leaf2"]: 1}}, "a-longer-restoration-helps"),
+        ({"fix": {OVER["leaf2"]: 1}}, "a-longer-restoration-helps"),
+        ({"verify": sent({"leaf2:swp5": 80})}, "a-longer-restoration-helps"),
+        ({"verify": {"leaf2:swp6 rx_prio3_pause_duration": 0}}, "a-longer-restoration-helps"),
     ],
 )
 def test_each_check_has_one_that_it_fails(tmp_path: Path, changes: Tale, wrong: str) -> None:
@@ -84,7 +84,7 @@ def test_each_check_has_one_that_it_fails(tmp_path: Path, changes: Tale, wrong: 
     ],
 )
 def test_storms_that_last_are_not_over_too_soon(tmp_path: Path, events: Any) -> None:
-    assert failing(tmp_path, SCENARIO, GOOD, {}, events) == {"each-is-over-too-soon"}
+    assert failing(tmp_path, SCENARIO, GOOD, {}, events) == {"each-restoration-is-too-early"}
 
 
 def test_what_a_run_does_not_show_is_unknown(tmp_path: Path) -> None:

@@ -45,8 +45,8 @@ def test_a_good_run_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("phase", "thing", "counter", "wrong"),
     [
-        ("baseline", "leaf1:swp1", "tx_packets", "flows-beside-the-link-are-sent-again"),
-        ("baseline", "h3", "out_of_seq_request", "flows-beside-the-link-are-sent-again"),
+        ("baseline", "leaf1:swp1", "tx_packets", "unrelated-flows-retransmit"),
+        ("baseline", "h3", "out_of_seq_request", "unrelated-flows-retransmit"),
         ("resilient", "leaf1:swp1", "tx_packets", "nothing-is-out-of-sequence"),
         ("verify", "h3", "out_of_seq_request", "nothing-is-out-of-sequence"),
     ],
@@ -57,7 +57,7 @@ def test_a_packet_too_many_fails_a_check(phase: str, thing: str, counter: str, w
 
 def test_without_any_out_of_sequence_nothing_was_sent_again(tmp_path: Path) -> None:
     quiet = spoilt(GOOD, ("observe", "h3", "out_of_seq_request", 0))
-    assert failing(tmp_path, NAME, quiet) == ["flows-beside-the-link-are-sent-again"]
+    assert failing(tmp_path, NAME, quiet) == ["unrelated-flows-retransmit"]
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_without_any_out_of_sequence_nothing_was_sent_again(tmp_path: Path) -> N
     [
         ("observe", MODULO, "half-of-all-flows-move"),
         ("observe", BUCKETS, "half-of-all-flows-move"),
-        ("verify", REGIONS, "buckets-move-what-must"),
-        ("verify", ONE_MORE, "buckets-move-what-must"),
-        ("verify", FOUR, "buckets-move-what-must"),
+        ("verify", REGIONS, "only-affected-flows-move"),
+        ("verify", ONE_MORE, "only-affected-flows-move"),
+        ("verify", FOUR, "only-affected-flows-move"),
     ],
 )
 def test_other_shares_than_those_of_theory_fail(phase: str, printed: Printed, wrong: str, tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ def test_other_shares_than_those_of_theory_fail(phase: str, printed: Printed, wr
     [
         ("baseline", {"half-of-all-flows-move"}),
         ("observe", {"half-of-all-flows-move"}),
-        ("resilient", {"buckets-move-what-must"}),
-        ("verify", {"buckets-move-what-must"}),
+        ("resilient", {"only-affected-flows-move"}),
+        ("verify", {"only-affected-flows-move"}),
     ],
 )
 def test_a_phase_in_which_nobody_asked_the_kernel_is_unknown(phase: str, wanting: set[str], tmp_path: Path) -> None:

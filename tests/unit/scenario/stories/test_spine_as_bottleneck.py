@@ -127,14 +127,14 @@ def test_a_good_run_passes(tmp_path: Path) -> None:
     [
         ("few", {"offered": 2 * 625 + OTHER}, "one-copy-for-each-vtep"),
         ("observe", {"offered": 2 * 1250 + OTHER}, "one-copy-for-each-vtep"),
-        ("few", {"octets": -TUNNEL * 1875}, "octets-are-what-arithmetic-says"),
-        ("few", {"h4": 500}, "everybody-gets-one"),
+        ("few", {"octets": -TUNNEL * 1875}, "bytes-match-the-copies"),
+        ("few", {"h4": 500}, "each-host-receives-one-copy"),
         ("few", {"lost": 1}, "the-uplink-is-full"),
         ("observe", {"lost": 0}, "the-uplink-is-full"),
         ("observe", {"carried": 2500}, "the-uplink-is-full"),
-        ("observe", {"refused": 0}, "what-is-dropped-came-from-h1"),
-        ("observe", {"others": 1}, "what-is-dropped-came-from-h1"),
-        ("observe", {"depth": 100_000}, "others-wait-for-the-queue"),
+        ("observe", {"refused": 0}, "only-broadcasts-are-dropped"),
+        ("observe", {"others": 1}, "only-broadcasts-are-dropped"),
+        ("observe", {"depth": 100_000}, "pings-wait-in-the-queue"),
     ],
 )
 def test_what_is_counted_decides(phase: str, change: Flood, wrong: str, tmp_path: Path) -> None:
@@ -149,19 +149,19 @@ def test_as_many_copies_as_vteps_and_no_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize("phase", ["few", "observe", "verify"])
 def test_a_stream_that_loses_fails(phase: str, tmp_path: Path) -> None:
     made = played(tmp_path / "run", GOOD, {**STREAM, phase: 10})
-    assert failing(made) == ["what-is-dropped-came-from-h1"]
+    assert failing(made) == ["only-broadcasts-are-dropped"]
 
 
 @pytest.mark.parametrize(("phase", "ms"), [("observe", 1.0), ("observe", 40.0), ("verify", 18.0)])
 def test_how_long_pings_take_decides(phase: str, ms: float, tmp_path: Path) -> None:
     made = played(tmp_path / "run", GOOD, times={**TIMES, phase: ms})
-    assert failing(made) == ["others-wait-for-the-queue"]
+    assert failing(made) == ["pings-wait-in-the-queue"]
 
 
 def test_what_a_run_does_not_show_is_unknown(tmp_path: Path) -> None:
     """A phase is missing; and then the run was killed."""
-    for phase, known in (("few", {"others-wait-for-the-queue"}),
-                         ("observe", {"octets-are-what-arithmetic-says", "everybody-gets-one"})):  # fmt: skip
+    for phase, known in (("few", {"pings-wait-in-the-queue"}),
+                         ("observe", {"bytes-match-the-copies", "each-host-receives-one-copy"})):  # fmt: skip
         found = outcomes(played(tmp_path / phase, GOOD, without=phase))
         assert {name for name, outcome in found.items() if outcome != "unknown"} == known
     killed = judge(played(tmp_path / "killed", GOOD).killed()).verdicts

@@ -23,11 +23,11 @@ def test_a_good_one_passes(tmp_path: Path) -> None:
     [
         ({"baseline": {"h6:eth1 rx_prio3_pause": 1}}, {"the-victim-is-paused"}),
         ({"observe": {"h6:eth1 rx_prio3_pause": 0}}, {"the-victim-is-paused"}),
-        ({"observe": {"spine1:swp3 rx_prio3_pause": 1}}, {"its-own-way-is-clear"}),
-        ({"observe": {"leaf3:swp2 queue3_ecn_marked": 1}}, {"its-own-way-is-clear"}),
-        ({"observe": sent({"h6:eth1": 33})}, {"it-gets-what-the-guilty-get"}),
-        ({"observe": sent({"h4:eth1": 33})}, {"it-gets-what-the-guilty-get"}),
-        ({"verify": sent({"h6:eth1": 16}, priority=4)}, {"a-class-of-its-own-frees-it"}),
+        ({"observe": {"spine1:swp3 rx_prio3_pause": 1}}, {"its-own-path-is-clear"}),
+        ({"observe": {"leaf3:swp2 queue3_ecn_marked": 1}}, {"its-own-path-is-clear"}),
+        ({"observe": sent({"h6:eth1": 33})}, {"it-gets-an-equal-share"}),
+        ({"observe": sent({"h4:eth1": 33})}, {"it-gets-an-equal-share"}),
+        ({"verify": sent({"h6:eth1": 16}, priority=4)}, {"a-separate-class-helps"}),
         ({"verify": {"spine1:swp2 queue4_drop_headroom_packets": 1}}, {"nothing-is-lost"}),
     ],
 )

@@ -29,8 +29,8 @@ SENT: Final = {"spine1:swp2": 24_000_000, "spine1:swp1": 500_000, "spine2:swp1":
 FLOODED: Final = ("leaf1:swp1", "leaf1:swp2", "spine1:swp2", "spine1:swp3", "h3:eth1", "h5:eth1")
 COUNTS: Final = {**dict.fromkeys(FLOODED, 204), "h4:eth1": 3}
 """Packets of the flood: sent by switches, received by hosts."""
-DARK, REPAIRED = "dark-until-the-old-is-forgotten-and-the-new-is-learnt", "the-repair-is-dark-too"
-BY_PINGS: Final = {DARK, REPAIRED, "who-does-not-use-the-link-notices-nothing"}
+DARK, REPAIRED = "the-outage-matches-the-timers", "the-repair-causes-an-outage"
+BY_PINGS: Final = {DARK, REPAIRED, "other-hosts-are-not-affected"}
 
 
 class Played:
@@ -138,11 +138,11 @@ def test_how_long_it_was_dark_decides(cut: list[Any], found: list[str], tmp_path
 def test_others_who_wait_too_fail(tmp_path: Path) -> None:
     beside = [("observe", 1.0, "observe", 2.0)]
     found = wrong(played(tmp_path / "run", {**SILENT, BESIDE: beside}))
-    assert found == ["who-does-not-use-the-link-notices-nothing"]
+    assert found == ["other-hosts-are-not-affected"]
 
 
 def test_a_second_spine_that_carries_fails(tmp_path: Path) -> None:
-    assert wrong(played(tmp_path / "run", sent={**SENT, "spine2:swp2": 30_000})) == ["one-spine-carries-all"]
+    assert wrong(played(tmp_path / "run", sent={**SENT, "spine2:swp2": 30_000})) == ["one-spine-carries-everything"]
 
 
 @pytest.mark.parametrize("rate", [30_000, 90_000])
@@ -152,18 +152,20 @@ def test_two_uplinks_fail_and_so_does_half_a_link(rate: int, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("change", [*(dict([each]) for each in ((port, 0) for port in FLOODED)), {"h4:eth1": 200}])
 def test_a_flood_that_is_nowhere_or_in_the_other_vlan_fails(change: dict[str, int], tmp_path: Path) -> None:
-    assert wrong(played(tmp_path / "run", counts={**COUNTS, **change})) == ["a-flood-is-everywhere-once"]
+    assert wrong(played(tmp_path / "run", counts={**COUNTS, **change})) == ["each-link-carries-a-broadcast-once"]
 
 
 def test_a_flood_that_comes_twice_fails(tmp_path: Path) -> None:
-    assert wrong(played(tmp_path / "run", counts={**COUNTS, "h5:eth1": 400})) == ["a-flood-is-everywhere-once"]
+    assert wrong(played(tmp_path / "run", counts={**COUNTS, "h5:eth1": 400})) == [
+        "each-link-carries-a-broadcast-once"
+    ]
 
 
 @pytest.mark.parametrize(
     ("without", "unknown"),
     [
-        ("baseline", {"one-spine-carries-all", "two-pairs-share-one-uplink"}),
-        ("flood", {"a-flood-is-everywhere-once"}),
+        ("baseline", {"one-spine-carries-everything", "two-pairs-share-one-uplink"}),
+        ("flood", {"each-link-carries-a-broadcast-once"}),
         ("observe", BY_PINGS - {REPAIRED}),
         ("fix", {REPAIRED}),
     ],
