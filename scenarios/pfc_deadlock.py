@@ -9,10 +9,10 @@ Story
     When   leaf1's port gets a PFC watchdog, which drops the packets queued there
     Then   the cycle is broken, the other ports send their packets, and h5 receives as before
 
-            +---> spine1 ---+
-        leaf1               v        each arrow is full, and waits for the next to have room
-      h1 -> ^             leaf2 <- h6, -x- h5
-            +---- spine2 <--+
+              +---> spine1 ---+
+          leaf1               v        each arrow is full, and waits for the next to have room
+        h1 -> ^             leaf2 <- h6, -x- h5
+              +---- spine2 <--+
 
 Numbers
     a cycle of n switches with links of B circulates packets until their TTL is used up: it locks where

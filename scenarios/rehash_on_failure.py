@@ -40,9 +40,7 @@ if TYPE_CHECKING:
     from lab.faults.ledger import Entry
 
 PAIR: Final = "h1:h3"
-CAME: Final = "leaf1:swp5"
-LOST: Final = "leaf1:swp1"
-LONG: Final = "leaf1:swp2"
+CAME, LOST, LONG = "leaf1:swp5", "leaf1:swp1", "leaf1:swp2"
 SPINES: Final = ("spine1", "spine2", "spine3", "spine4")
 QPS: Final = 4
 SURVEY: Final = range(0xC000, 0xC000 + 1024)

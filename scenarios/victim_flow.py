@@ -20,9 +20,9 @@ Numbers
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Final
+from typing import Annotated, Final
 
-from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect
+from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect, time_of
 from lab.scenario.phase_measures import dropped, growth, mbits
 from lab.scenario.three_acts import PhaseParameters, three_acts
 from lab.scenario.traffic.patterns import incast
@@ -43,7 +43,14 @@ JOINING: Final = 0.5
 """Seconds: five buffers on the path fill, each in 14 ms or more."""
 
 
-def run(stage: Stage, p: PhaseParameters) -> None:
+class Params(PhaseParameters):
+    """Longer phases, for exact shares."""
+
+    hold: Annotated[float, time_of(1, 60)] = 2.0
+    """How long each phase lasts."""
+
+
+def run(stage: Stage, p: Params) -> None:
     """Alone, beside an incast, in a class of its own."""
     with ExitStack() as writers:
 
@@ -61,19 +68,19 @@ def run(stage: Stage, p: PhaseParameters) -> None:
         three_acts(stage, p.hold, broken=join, fix=separate, show=lambda: show_queue(stage, UPLINK))
 
 
-def the_victim_is_paused(rec: Recording, p: PhaseParameters) -> Verdict:
+def the_victim_is_paused(rec: Recording, p: Params) -> Verdict:
     """leaf2 pauses h6 during the incast, and not before."""
     before, during, _ = growth(rec, VICTIM, "rx_prio3_pause")
     return expect(before == 0 < during, f"h6 was paused {before} times alone, {during} times beside the incast")
 
 
-def its_own_path_is_clear(rec: Recording, p: PhaseParameters) -> Verdict:
+def its_own_path_is_clear(rec: Recording, p: Params) -> Verdict:
     """Behind the shared uplink no port is paused, and no packet waits long enough to be marked."""
     pauses, marks = (growth(rec, OWN_PATH, each, ["observe"])[0] for each in ("rx_prio3_pause", "queue3_ecn_marked"))
     return expect(pauses == marks == 0, f"{pauses} pauses and {marks} marked packets at {', '.join(OWN_PATH)}")
 
 
-def it_gets_an_equal_share(rec: Recording, p: PhaseParameters) -> Verdict:
+def it_gets_an_equal_share(rec: Recording, p: Params) -> Verdict:
     """leaf2 divides its uplink by port: h6, h4 and h5 get a sixth of a link each."""
     alone = mbits(rec, VICTIM, "baseline")
     found = {port: mbits(rec, port, "observe") for port in (VICTIM, *NEIGHBOURS)}
@@ -82,7 +89,7 @@ def it_gets_an_equal_share(rec: Recording, p: PhaseParameters) -> Verdict:
     return expect(right, f"{evidence}; h6 alone {alone:.1f}. The uplink carries {mbits(rec, UPLINK, 'observe'):.1f}")
 
 
-def a_separate_class_helps(rec: Recording, p: PhaseParameters) -> Verdict:
+def a_separate_class_helps(rec: Recording, p: Params) -> Verdict:
     """In its own class h6 gets what the incast leaves of the uplink."""
     alone, shared = mbits(rec, VICTIM, "baseline"), mbits(rec, UPLINK, "verify")
     victim = mbits(rec, VICTIM, "verify", CLASS)
@@ -90,7 +97,7 @@ def a_separate_class_helps(rec: Recording, p: PhaseParameters) -> Verdict:
     return expect(abs(victim / alone - 2 / 3) < 0.02 and abs(shared / alone - 1 / 3) < 0.02, evidence)
 
 
-def nothing_is_lost(rec: Recording, p: PhaseParameters) -> Verdict:
+def nothing_is_lost(rec: Recording, p: Params) -> Verdict:
     """No port drops a packet of either lossless class."""
     lost = sum(dropped(rec, "observe", "verify", priority=each) for each in (3, CLASS))
     return expect(lost == 0, f"{lost} packets dropped")
@@ -115,7 +122,7 @@ ANSWER: Final = StoryAnswer(
 )
 
 SCENARIO = Scenario(
-    "victim-flow", "one-spine.yaml", PhaseParameters, run,
+    "victim-flow", "one-spine.yaml", Params, run,
     (the_victim_is_paused, its_own_path_is_clear, it_gets_an_equal_share, a_separate_class_helps, nothing_is_lost),
     answer=ANSWER,
 )  # fmt: skip

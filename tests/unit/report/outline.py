@@ -1,27 +1,33 @@
-"""What a recording of a scenario has in outline, read from the scenario's own code: phases, faults and settings.
+"""The outline of a scenario's recordings, read from the scenario's own code: phases, faults and settings.
 
-No fabric is needed: ``run`` and the functions that it calls, ``three_acts`` among them, are followed statement by
-statement.
+No fabric is needed: ``run`` and the functions that it calls are followed statement by statement. A function is
+followed if it has the stage, or is defined in one that has it; those of ``lab.scenario.traffic`` are not, because
+they change nothing. Expressions are evaluated as far as they need no fabric.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-import sys
+import textwrap
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-from lab.scenario import three_acts
+from functools import cache
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import ModuleType
+    from collections.abc import Iterator, Sequence
 
     from lab.scenario.api import Scenario
 
-_STEP = 0.125
-"""Seconds that each thing takes; what a scenario holds for takes one."""
+    Code: TypeAlias = "ast.FunctionDef | ast.Lambda"
+
+_STEP: Final = 0.125
+"""Seconds of each call; a hold takes one second more."""
+_REVERSED: Final = type(reversed([0]))
+_TRAFFIC: Final = "lab.scenario.traffic."
+_DEEPEST: Final = 8
+"""The depth of calls to which functions are followed."""
 
 
 @dataclass
@@ -44,141 +50,242 @@ class Outline:
     now: float = 0.0
 
 
+class _Unknown:
+    """A value that needs a fabric. It is true: what depends on it is followed."""
+
+
+_UNKNOWN: Final = _Unknown()
+
+
 class _Returned(Exception):
-    pass
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+
+@dataclass
+class _Scope:
+    """Names of a function and of those around it."""
+
+    known: dict[str, Any]
+    outer: _Scope | None = None
+
+    def names(self) -> dict[str, Any]:
+        """Return the known names, without those that need a fabric."""
+        merged = {**(self.outer.names() if self.outer else {}), **self.known}
+        return {name: value for name, value in merged.items() if value is not _UNKNOWN}
+
+    def evaluate(self, node: ast.expr) -> Any:
+        """Return the value of an expression, which is unknown if it needs a fabric."""
+        try:
+            value = eval(ast.unparse(node), self.names())  # noqa: S307 - of this project's own scenarios
+        except Exception:  # noqa: BLE001 - it needs a fabric
+            return _UNKNOWN
+        return list(value) if isinstance(value, _REVERSED) else value
+
+
+@dataclass(frozen=True)
+class _Function:
+    """A function of a scenario, with the scope in which it is defined."""
+
+    code: Code
+    scope: _Scope
+
+    def __call__(self) -> None:
+        """Make ``callable`` true. Only ``_Walk`` follows functions."""
+        raise NotImplementedError
 
 
 class _Walk:
     def __init__(self, scenario: Scenario[Any]) -> None:
-        module = sys.modules[scenario.run.__module__]
-        self._functions = {**_functions(three_acts), **_functions(module)}
-        self._known: dict[str, list[OutlinedFault]] = {}
-        self._values: dict[str, Any] = {**vars(three_acts), **vars(module), "p": scenario.parameters()}
         self._depth = 0
         self.made = Outline()
-        self._function("run", [])
+        run = _followed(scenario.run)
+        assert run is not None
+        self._call(run, [_UNKNOWN, scenario.parameters()], {})
 
-    def _function(self, name: str, given: list[ast.expr]) -> None:
-        parameters = self._functions[name].args
-        for parameter, argument in zip(parameters.args, given, strict=False):
-            self._known[parameter.arg] = self._of(argument)
-            self._values[parameter.arg] = self._value(argument)
-        if parameters.vararg:
-            rest = given[len(parameters.args) :]
-            self._known[parameters.vararg.arg] = [fault for argument in rest for fault in self._of(argument)]
-            self._values[parameters.vararg.arg] = [self._value(argument) for argument in rest]
+    def _call(self, function: _Function, given: Sequence[Any], keywords: dict[str, Any]) -> Any:
+        if self._depth == _DEEPEST:
+            return _UNKNOWN
+        scope = _Scope(_bound(function, given, keywords), function.scope)
         self._depth += 1
         try:
-            self._body(self._functions[name].body)
-        except _Returned:
-            pass
+            if isinstance(function.code, ast.Lambda):
+                return self._expression(function.code.body, scope)
+            self._body(function.code.body, scope)
+        except _Returned as returned:
+            return returned.value
         finally:
             self._depth -= 1
+        return None
 
-    def _body(self, body: list[ast.stmt]) -> None:
+    def _body(self, body: list[ast.stmt], scope: _Scope) -> None:
         for statement in body:
-            self._statement(statement)
+            self._statement(statement, scope)
 
-    def _statement(self, statement: ast.stmt) -> None:
+    def _statement(self, statement: ast.stmt, scope: _Scope) -> None:
         match statement:
             case ast.With():
-                self._with(statement)
+                self._with(statement, scope)
             case ast.For():
-                self._for(statement)
+                for _ in self._each(statement.target, statement.iter, scope):
+                    self._body(statement.body, scope)
             case ast.If() | ast.While():
-                self._calls(statement.test)
-                self._body(statement.body)
+                holds = self._expression(statement.test, scope)
+                self._body(statement.body if holds else statement.orelse, scope)
             case ast.Assign():
-                before = len(self.made.faults)
-                self._calls(statement.value)
-                made = [fault for fault in self.made.faults[before:] if fault.end is None]
-                for name in (each for target in statement.targets for each in _names(target)):
-                    self._known[name] = made
+                value = self._expression(statement.value, scope)
+                for target in statement.targets:
+                    _assign(target, value, scope)
             case ast.Return():
-                if statement.value is not None:
-                    self._calls(statement.value)
-                raise _Returned
+                raise _Returned(None if statement.value is None else self._expression(statement.value, scope))
             case ast.FunctionDef():
-                self._functions[statement.name] = statement
+                scope.known[statement.name] = _Function(statement, scope)
             case _:
-                self._calls(statement)
+                self._children(statement, scope)
 
-    def _for(self, statement: ast.For) -> None:
-        """Once for each item that is known without a fabric, or once."""
-        self._calls(statement.iter)
-        items = self._value(statement.iter)
-        for item in items if isinstance(items, list | tuple) else [None]:
-            for name in _names(statement.target):
-                self._known[name], self._values[name] = self._of(statement.iter), item
-            self._body(statement.body)
+    def _children(self, node: ast.AST, scope: _Scope) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                self._expression(child, scope)
 
-    def _comprehension(self, node: ast.ListComp) -> None:
-        """As a loop over its first iterable, of which the element is the body."""
-        loop = node.generators[0]
-        self._for(ast.For(loop.target, loop.iter, [ast.Expr(node.elt)], []))
+    def _each(self, target: ast.expr, iterable: ast.expr, scope: _Scope) -> Iterator[None]:
+        """Assign each item that is known without a fabric, or an unknown one once."""
+        items = self._expression(iterable, scope)
+        for item in items if isinstance(items, list | tuple) else [_UNKNOWN]:
+            _assign(target, item, scope)
+            yield
 
-    def _value(self, node: ast.expr) -> Any:
-        """What an expression is, as far as that is known without a fabric."""
-        try:
-            return eval(ast.unparse(node), dict(self._values))  # noqa: S307 - of this project's own scenarios
-        except Exception:  # noqa: BLE001 - it needs a fabric
-            return None
-
-    def _text(self, node: ast.expr) -> str:
-        value = self._value(node)
-        return value if isinstance(value, str) else ast.unparse(node)
-
-    def _with(self, statement: ast.With) -> None:
+    def _with(self, statement: ast.With, scope: _Scope) -> None:
         entered = []
         for item in statement.items:
             call = item.context_expr
-            if isinstance(call, ast.Call) and _stage(call) == "phase":
-                entered.append((self._text(call.args[0]), self.made.now))
+            if isinstance(call, ast.Call) and _stage(call) in {"phase", "holding"}:
+                entered.append((_text(call.args[0], scope), self.made.now))
+                self.made.now += _stage(call) == "holding"
             else:
-                self._calls(call)
+                self._expression(call, scope)
         try:
-            self._body(statement.body)
+            self._body(statement.body, scope)
         finally:
             for name, start in entered:
-                self.made.now += _STEP
-                self.made.phases.append((name, start, self.made.now))
+                self._end_phase(name, start)
 
-    def _calls(self, node: ast.AST) -> None:
-        if isinstance(node, ast.ListComp):
-            self._comprehension(node)
-            return
-        for call in _in_order(node):
-            match _stage(call):
-                case "inject":
-                    kind, place = map(self._text, call.args[:2])
-                    self.made.faults.append(OutlinedFault(kind, place, self.made.now))
-                case "heal":
-                    for fault in self._of(call.args[0]):
-                        fault.end = fault.end or self.made.now
-                case "set":
-                    self.made.settings.append((self.made.now, " ".join(map(self._text, call.args))))
-                case "hold":
-                    self.made.now += 1
-                case "":
-                    called = call.func.id if isinstance(call.func, ast.Name) else ""
-                    if called in self._functions and self._depth < 5:
-                        self._function(called, call.args)
-            self.made.now += _STEP
+    def _end_phase(self, name: str, start: float) -> None:
+        self.made.now += _STEP
+        self.made.phases.append((name, start, self.made.now))
 
-    def _of(self, node: ast.expr) -> list[OutlinedFault]:
-        return [fault for name in _names(node) for fault in self._known.get(name, [])]
+    def _expression(self, node: ast.expr, scope: _Scope) -> Any:
+        """Follow an expression's calls, and return its value."""
+        match node:
+            case ast.Lambda():
+                return _Function(node, scope)
+            case ast.ListComp() | ast.GeneratorExp():
+                loop, inner = node.generators[0], _Scope({}, scope)
+                return [self._expression(node.elt, inner) for _ in self._each(loop.target, loop.iter, inner)]
+            case ast.Call():
+                return self._called(node, scope)
+            case ast.Starred():
+                return self._expression(node.value, scope)
+        self._children(node, scope)
+        return scope.evaluate(node)
+
+    def _called(self, call: ast.Call, scope: _Scope) -> Any:
+        """Follow a call: its arguments first."""
+        given: list[Any] = []
+        for argument in call.args:
+            value = self._expression(argument, scope)
+            given += value if isinstance(argument, ast.Starred) and isinstance(value, list | tuple) else [value]
+        keywords = {each.arg: self._expression(each.value, scope) for each in call.keywords if each.arg}
+        value = self._done(call, given, keywords, scope)
+        self.made.now += _STEP
+        return value
+
+    def _done(self, call: ast.Call, given: list[Any], keywords: dict[str, Any], scope: _Scope) -> Any:
+        now = self.made.now
+        match _stage(call):
+            case "inject":
+                kind, place = (_named(*each) for each in zip(given, call.args[:2], strict=False))
+                self.made.faults.append(OutlinedFault(kind, place, now))
+                return self.made.faults[-1]
+            case "heal":
+                for fault in _faults(given):
+                    fault.end = fault.end or now
+            case "set":
+                words = (_text(each, scope) for each in call.args)
+                self.made.settings.append((now, " ".join(words)))
+            case "hold":
+                self.made.now += 1
+            case "measure":
+                self.made.now += 1
+                self._end_phase(_text(call.args[0], scope), now)
+            case "":
+                function = _followed(scope.evaluate(call.func))
+                return self._call(function, given, keywords) if function else scope.evaluate(call)
+        return _UNKNOWN
 
 
 def outline(scenario: Scenario[Any]) -> Outline:
-    """The phases, faults and settings of a run."""
+    """Return the phases, faults and settings of a run."""
     made = _Walk(scenario).made
     made.phases.sort(key=lambda phase: phase[1])
     return made
 
 
-def _functions(module: ModuleType) -> dict[str, ast.FunctionDef]:
-    tree = ast.parse(inspect.getsource(module))
-    return {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
+def _followed(value: Any) -> _Function | None:
+    """Return the function to follow, if a value is one: of a scenario, with the stage as a parameter."""
+    if not isinstance(value, FunctionType):
+        return value if isinstance(value, _Function) else None
+    changes = "stage" in inspect.signature(value).parameters and not value.__module__.startswith(_TRAFFIC)
+    return _Function(_code(value), _Scope(inspect.unwrap(value).__globals__)) if changes else None
+
+
+@cache
+def _code(function: FunctionType) -> ast.FunctionDef:
+    (code,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    assert isinstance(code, ast.FunctionDef)
+    return code
+
+
+def _bound(function: _Function, given: Sequence[Any], keywords: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a function's parameters, of which the stage is never known."""
+    parameters = function.code.args
+    names = [each.arg for each in (*parameters.posonlyargs, *parameters.args)]
+    defaults = dict(zip(reversed(names), reversed(parameters.defaults), strict=False))
+    only = [each.arg for each in parameters.kwonlyargs]
+    defaults |= {name: value for name, value in zip(only, parameters.kw_defaults, strict=True) if value}
+    bound = {name: function.scope.evaluate(value) for name, value in defaults.items()}
+    bound |= dict(zip(names, given, strict=False))
+    if parameters.vararg:
+        bound[parameters.vararg.arg] = list(given[len(names) :])
+    named = {*names, *only}
+    bound |= {name: value for name, value in keywords.items() if name in named}
+    return {name: bound.get(name, _UNKNOWN) for name in {*named, *bound}} | {"stage": _UNKNOWN}
+
+
+def _assign(target: ast.expr, value: Any, scope: _Scope) -> None:
+    if isinstance(target, ast.Name):
+        scope.known[target.id] = value
+    elif isinstance(target, ast.Tuple | ast.List):
+        fits = isinstance(value, list | tuple) and len(value) == len(target.elts)
+        for number, each in enumerate(target.elts):
+            _assign(each, value[number] if fits else _UNKNOWN, scope)
+
+
+def _faults(values: Any) -> Iterator[OutlinedFault]:
+    if isinstance(values, OutlinedFault):
+        yield values
+    elif isinstance(values, list | tuple):
+        for value in values:
+            yield from _faults(value)
+
+
+def _text(node: ast.expr, scope: _Scope) -> str:
+    return _named(scope.evaluate(node), node)
+
+
+def _named(value: Any, node: ast.expr) -> str:
+    return value if isinstance(value, str) else ast.unparse(node)
 
 
 def _stage(call: ast.Call) -> str:
@@ -187,15 +294,3 @@ def _stage(call: ast.Call) -> str:
     return (
         of.attr if isinstance(of, ast.Attribute) and isinstance(of.value, ast.Name) and of.value.id == "stage" else ""
     )
-
-
-def _in_order(node: ast.AST) -> Iterator[ast.Call]:
-    """Calls as they are made: arguments first."""
-    for child in ast.iter_child_nodes(node):
-        yield from _in_order(child)
-    if isinstance(node, ast.Call):
-        yield node
-
-
-def _names(node: ast.AST) -> list[str]:
-    return [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]

@@ -26,7 +26,7 @@ def test_they_are_listed_and_shown() -> None:
     shown = json.loads(scenario("show", "pfc-storm", "--json").stdout)
     adapter("scenario show").validate_python(shown)
     assert shown["text"].startswith("A pause storm: ")
-    assert {"name": "hold", "default": "2.0", "meaning": "How long each phase lasts."} in shown["parameters"]
+    assert {"name": "hold", "default": "1.5", "meaning": "How long each phase lasts."} in shown["parameters"]
     assert "pauses-spread-hop-by-hop" in scenario("show", "pfc-storm").stdout
     assert scenario("lint").exit_code == 0
 

@@ -185,6 +185,8 @@ def test_a_good_run_passes(scenario: str, tmp_path: Path) -> None:
         ("vxlan-mtu", ("verify", "h1", "rcvd_pkts", 0), "no-write-completes"),
         ("vxlan-mtu", ("observe", "leaf3:swp2", "rx_packets", 40), "no-port-counts-a-drop"),
         ("vxlan-mtu", ("observe", "leaf3:swp2", "lost", 1), "no-port-counts-a-drop"),
+        ("evpn-rt-mismatch", ("observe", "leaf3:swp2", "lost", 1), "nothing-alarms"),
+        ("evpn-vni-mismatch", ("observe", "leaf3:swp2", "lost", 1), "nothing-alarms"),
         ("dscp-lost-in-vxlan", ("observe", "leaf3:swp1", "rx_packets0", 90), "the-core-has-another-class"),
         ("dscp-lost-in-vxlan", ("baseline", "leaf3:swp1", "rx_packets0", 90), "the-core-has-another-class"),
         ("dscp-lost-in-vxlan", ("verify", "leaf3:swp1", "rx_packets0", 90), "the-core-has-another-class"),
@@ -280,8 +282,8 @@ def test_what_is_printed_decides(
         ("vxlan-mtu", session("Idle"), "no-port-counts-a-drop"),
         ("evpn-vni-mismatch", link(), "nothing-alarms"),
         ("evpn-vni-mismatch", session("Idle"), "nothing-alarms"),
-        ("duplicate-mac", session("Idle"), "nothing-alarms"),
-        ("gateway-mac-conflict", session("Idle"), "nothing-alarms"),
+        ("duplicate-mac", session("Idle"), "no-session-is-lost"),
+        ("gateway-mac-conflict", session("Idle"), "no-session-is-lost"),
     ],
 )
 def test_what_alarms_decides(scenario: str, event: dict[str, Any], wrong: str, tmp_path: Path) -> None:
