@@ -11,6 +11,7 @@ from lab.faults import fault_engine
 from lab.faults.ledger import Ledger
 from lab.model.load import load_topology
 from lab.scenario.stage import Stage
+from lab.scenario.three_acts import fault, three_acts
 from lab.telemetry.store.recording_folder import RecordKind
 from tests.unit.running import Running, run
 
@@ -20,17 +21,24 @@ TOPOLOGY = load_topology(
 
 
 class Kept:
-    """A recorder that keeps what it is told of the truth."""
+    """A recorder that keeps truths, phases and notes."""
 
     def __init__(self) -> None:
         self.truths: list[dict[str, Any]] = []
+        self.phases: list[tuple[str, list[float]]] = []
+
+    def phase(self, name: str) -> int:
+        self.phases.append((name, []))
+        return 0
 
     def record(self, record_kind: RecordKind, /, *, ns: int | None = None, **data: Any) -> int:
         assert record_kind is RecordKind.TRUTH
         self.truths.append(data)
         return ns or 0
 
-    def note(self, text: str, **_: Any) -> int:
+    def note(self, text: str, **data: Any) -> int:
+        if text == "hold":
+            self.phases[-1][1].append(data["seconds"])
         return len(text)
 
 
@@ -76,3 +84,43 @@ def test_who_looks_at_the_fabric_is_waited_for(ran: Running, monkeypatch: pytest
     monkeypatch.setattr(fault_engine, "inject", inject)
     stage.inject("pauses-ignored", "h1")
     assert told[-1] == "  waiting for rocelab status (pid 1)"
+
+
+def test_faults_are_healed_in_the_given_order(ran: Running) -> None:
+    stage, kept, told = stage_of(ran)
+    entries = [stage.inject("pauses-ignored", host) for host in ("h1", "h2")]
+    stage.heal(*reversed(entries))
+    assert [(truth["did"], truth["place"]) for truth in kept.truths[2:]] == [("heal", "h2"), ("heal", "h1")]
+    assert told[-2:] == [f"  healed {entry}" for entry in reversed(entries)]
+    assert Ledger.of(ran.state).entries() == ()
+
+
+def test_a_measured_phase_lasts_its_seconds_and_its_block(ran: Running) -> None:
+    stage, kept, told = stage_of(ran)
+    stage.measure("baseline", 0.001)
+    with stage.holding("observe", 0.002):
+        stage.hold(0.003)
+    assert kept.phases == [("baseline", [0.001]), ("", []), ("observe", [0.002, 0.003]), ("", [])]
+    assert told == ["baseline", "observe"]
+
+
+def test_a_fix_replaces_healing(ran: Running) -> None:
+    stage, kept, _ = stage_of(ran)
+    called: list[str] = []
+    three_acts(
+        stage, 0.001, fault("pauses-ignored", "h1"), broken=0.002, healed=lambda: called.append("healed"),
+        fix=lambda: called.append("fix"), look=called.append, show=lambda: called.append("show"),
+    )  # fmt: skip
+    assert called == ["baseline", "observe", "show", "fix", "healed", "verify"]
+    assert [truth["did"] for truth in kept.truths] == ["inject"]
+    assert [phase for phase in kept.phases if phase[0]] == [
+        ("baseline", [0.001]), ("inject", [0.002]), ("observe", [0.001]), ("fix", []), ("verify", [0.001]),
+    ]  # fmt: skip
+
+
+def test_all_faults_are_healed_without_a_fix(ran: Running) -> None:
+    stage, kept, _ = stage_of(ran)
+    three_acts(stage, 0, fault("pauses-ignored", "h1"), fault("pauses-ignored", "h2"))
+    assert [(truth["did"], truth["place"]) for truth in kept.truths] == [
+        ("inject", "h1"), ("inject", "h2"), ("heal", "h1"), ("heal", "h2"),
+    ]  # fmt: skip
