@@ -176,7 +176,8 @@ _STEP: Final = re.compile(r"^    (?:Given|When|Then|And|But) +(?=\S)")
 
 def story(text: str) -> list[Sentence]:
     """The sentences of a scenario's text: its title, steps and numbers; no picture."""
-    found, held = [], ""
+    found: list[Sentence] = []
+    held = ""
     for at, line in enumerate([*text.splitlines(), ""], start=1):
         step = _STEP.match(line)
         if held and (step or not line.strip()):
