@@ -27,7 +27,7 @@ from typing import Annotated, Any, Final
 from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, between, expect, in_words
 from lab.scenario.phase_measures import ACTS
 from lab.scenario.probes.overlay_state import frr, ping_each, reaches, show_ways, ways_shown, ways_to
-from lab.scenario.shared_checks import nothing_alarms
+from lab.scenario.shared_checks import no_link_or_session_changes
 from lab.scenario.three_acts import ProbeParameters, fault, three_acts
 from lab.scenario.traffic.workload import commands, show_routing
 
@@ -166,6 +166,6 @@ ANSWER: Final = StoryAnswer(
 SCENARIO = Scenario(
     "esi-mismatch", "multihomed.yaml", Params, run,
     (each_leaf_has_a_segment_of_its_own, h1_receives_two_copies, h1_receives_its_own_floods, h2_receives_one_copy,
-     leaf3_has_one_path_to_h1, nothing_alarms),
+     leaf3_has_one_path_to_h1, no_link_or_session_changes),
     answer=ANSWER,
 )  # fmt: skip

@@ -50,6 +50,12 @@ def nothing_alarms(rec: Recording, _: Any) -> Verdict:
     return expect(not links and not sessions and lost == 0, evidence)
 
 
+def no_link_or_session_changes(rec: Recording, _: Any) -> Verdict:
+    """No link and no routing session changes."""
+    links, sessions = link_changes(rec, "observe"), session_changes(rec, "observe")
+    return expect(not links and not sessions, f"{len(links)} links changed, {len(sessions)} sessions changed")
+
+
 def no_session_is_lost(rec: Recording, _: Any) -> Verdict:
     """No routing session goes down."""
     lost = [each for each in session_changes(rec, "observe") if is_lost(each)]

@@ -19,6 +19,7 @@ import numpy as np
 
 from lab.errors import UsageError
 from lab.model.values.suggest import suggest
+from lab.telemetry.read.measures import DROPPED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -115,7 +116,15 @@ class PortView:
         return self._sum("queue{n}_ecn_marked", queue)
 
     def drops(self, queue: int | None = None, reason: str = "") -> Series:
-        """Return the packets dropped in a queue: for a ``reason`` like ``headroom`` or ``limit``, or for any."""
+        """Return the packets dropped in a queue: for a ``reason`` like ``headroom`` or ``limit``, or for any.
+
+        On a plain link, which has neither queues nor reasons, both directions are added up. UsageError for an unknown
+        reason, and for a queue or a reason of a plain link.
+        """
+        if self.plain:
+            if reason:
+                raise UsageError(f"{self.name} is a plain link: it counts no reasons of drops", "ask without one")
+            return self.series(DROPPED, queue)
         columns = [name for name in self._counted.columns("queues") if re.match(r"queue_drop_.*_packets$", name)]
         reasons = {name.removeprefix("queue_drop_").removesuffix("_packets"): name for name in columns}
         if reason and reason not in reasons:

@@ -10,7 +10,6 @@ import pytest
 from lab.cli.kit.scenario_verdict import told_of
 from lab.dataplane.port_layout import Drop
 from lab.errors import InvalidInput, UsageError
-from lab.model import store
 from lab.model.load import load_topology
 from lab.report.compare.changes import (
     ComparedValue,
@@ -28,13 +27,11 @@ from lab.report.compare.run_window import WindowChoice, read_run
 from lab.scenario import library
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.store import recording_folder as files
-from lab.telemetry.store.rawlog import LogWriter
 from lab.telemetry.store.recording_folder import Folder
-from lab.telemetry.store.sample_layout import CounterColumn, CounterTable
 from tests.unit.diagnose.recorded import one_sided
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.scenario.test_judge import incast, lost_at, storm
-from tests.unit.telemetry.made import RDMA, START, STEP, Made
+from tests.unit.telemetry.made import RDMA, START, STEP, Made, plain_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,27 +164,6 @@ def test_ports_of_one_fabric_only_are_named(tmp_path: Path) -> None:
     assert found.changed
 
 
-def plain(path: Path, sent: int) -> Path:
-    """A recording of plain links that was killed, in which leaf1:swp3 sends ``sent`` bytes before each sample."""
-    folder, topology = Folder(path), fabric("lab")
-    path.mkdir()
-    files.write_json(folder.about, {
-        "format": files.FORMAT, "version": files.VERSION, "fabric": "t", "hz": 20.0, "complete": False,
-        "start_ns": START, "realtime_offset_ns": 0,
-    })  # fmt: skip
-    folder.topology.write_text(store.dump(topology))
-    columns = (CounterColumn("tx_bytes", 0), CounterColumn("rx_bytes", 1), CounterColumn("tx_dropped", 2))
-    table = CounterTable("interfaces", ("node", "interface"), (("leaf1", "swp3"),), (0,), columns)
-    header = {"fabric": "t", "sections": [table.as_data()], "port_events": None, "nodes": []}
-    log = LogWriter(folder.log, header, START, 3)
-    for number in range(SECOND + 1):
-        words = np.array((number * sent, 0, 0), np.uint64)
-        log.sample(START + number * STEP, START + number * STEP, 1000, words)
-    log.flush()
-    log.close()
-    return path
-
-
 def test_a_lossless_port_and_a_plain_one_share_their_traffic(tmp_path: Path) -> None:
     def move(making: Made, _number: int) -> None:
         port = making.counters("leaf1:swp3")
@@ -196,11 +172,11 @@ def test_a_lossless_port_and_a_plain_one_share_their_traffic(tmp_path: Path) -> 
         port["priority"]["tx_pause"][3] += 1
 
     lossless = made(tmp_path, "a", move)
-    found = compared(lossless, plain(tmp_path / "b", 300_000))
+    found = compared(lossless, plain_run(tmp_path / "b", 300_000))
     assert changes(found) == []
     assert "1 port without QoS in one of the runs: only traffic and drops are compared" in found.notes
     assert any(note.startswith("B is not finished") for note in found.notes)
-    assert changes(compared(lossless, plain(tmp_path / "c", 30_000))) == [
+    assert changes(compared(lossless, plain_run(tmp_path / "c", 30_000))) == [
         ("leaf1:swp3", None, "tx rate", pytest.approx(48e6), pytest.approx(4.8e6))
     ]
     again = compared(tmp_path / "b", tmp_path / "c")

@@ -19,6 +19,7 @@ from lab.telemetry.store.rawlog import LogFrameKind, LogWriter
 from lab.telemetry.store.recording_folder import Folder
 from lab.telemetry.store.sample_layout import CounterColumn, CounterTable
 from tests.unit.dataplane.made_maps import configured
+from tests.unit.model.qos.fabrics import fabric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,3 +100,28 @@ class Made:
         path = self.killed()
         finish(self.folder, {**self.about, "skipped": 0, "why": ""})
         return path
+
+
+def plain_run(path: Path, sent: int, dropped: int = 0) -> Path:
+    """A recording of plain links that was killed. leaf1:swp3 sends ``sent`` bytes before each of its 21 samples.
+
+    It drops ``dropped`` packets in each direction before each sample.
+    """
+    folder, topology = Folder(path), fabric("lab")
+    path.mkdir()
+    files.write_json(folder.about, {
+        "format": files.FORMAT, "version": files.VERSION, "fabric": "t", "hz": 20.0, "complete": False,
+        "start_ns": START, "realtime_offset_ns": 0,
+    })  # fmt: skip
+    folder.topology.write_text(store.dump(topology))
+    names = ("tx_bytes", "rx_bytes", "rx_dropped", "tx_dropped")
+    columns = tuple(CounterColumn(name, place) for place, name in enumerate(names))
+    table = CounterTable("interfaces", ("node", "interface"), (("leaf1", "swp3"),), (0,), columns)
+    header = {"fabric": "t", "sections": [table.as_data()], "port_events": None, "nodes": []}
+    log = LogWriter(folder.log, header, START, len(names))
+    for number in range(1_000_000_000 // STEP + 1):
+        words = np.array((number * sent, 0, number * dropped, number * dropped), np.uint64)
+        log.sample(START + number * STEP, START + number * STEP, 1000, words)
+    log.flush()
+    log.close()
+    return path

@@ -13,10 +13,11 @@ from lab.dataplane.counter_names import COUNTERS, CounterScope
 from lab.dataplane.counters import CounterReading
 from lab.dataplane.port_layout import EVENT, Drop, EventKind
 from lab.errors import UsageError
+from lab.telemetry.read.measures import DROPPED
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.store.rawlog import LogFrameKind
 from tests.unit.model.qos.fabrics import fabric
-from tests.unit.telemetry.made import RDMA, START, STEP, Made
+from tests.unit.telemetry.made import RDMA, START, STEP, Made, plain_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,6 +103,14 @@ def test_what_is_not_there_is_named_with_what_is(recording: Recording) -> None:
         recording.rdma("h1")
     assert recording.truth() == []
     assert recording.topology == fabric("lab")
+
+
+def test_a_plain_link_drops_in_both_directions_and_not_by_queue_or_reason(tmp_path: Path) -> None:
+    port = Recording.open(plain_run(tmp_path / "run", 1000, dropped=3)).port(PORT)
+    assert port.drops().delta() == 20 * (3 + 3) == port.value(DROPPED)
+    for queue, reason in ((3, ""), (None, "headroom"), (3, "limit")):
+        with pytest.raises(UsageError, match="is a plain link"):
+            port.drops(queue, reason)
 
 
 def test_whether_it_is_whole_is_said(tmp_path: Path) -> None:

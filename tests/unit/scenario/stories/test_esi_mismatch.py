@@ -109,7 +109,7 @@ def test_what_alarms_decides(kind: str, tmp_path: Path) -> None:
         "link": {"source": "kernel", "up": False, "admin_up": True, "mtu": 4350},
     }
     acts["observe"].events = [{"node": "leaf2", "interface": "swp2", "kind": kind, **told[kind]}]
-    assert failing(tmp_path, SCENARIO, acts) == ["nothing-alarms"]
+    assert failing(tmp_path, SCENARIO, acts) == ["no-link-or-session-changes"]
 
 
 def test_what_a_run_does_not_show_is_unknown(tmp_path: Path) -> None:
