@@ -99,18 +99,18 @@ def _collected(recording: Recording, window: RecordingPhase) -> WindowFacts:
         current=current,
     )
     if facts.plain:
-        missing.append("what plain links do not count: classes, pauses, marks and drops (`qos: lab` in a topology)")
+        missing.append("counters that plain links lack: classes, pauses, marks and drops (`qos: lab` in a topology)")
     if not recording.devices:
-        missing.append("counters of RDMA devices: what was sent again is not known")
+        missing.append("counters of RDMA devices: retransmissions are unknown")
     if facts.bridged:
-        missing.append("the spanning tree: which ports are blocked, and who is the root (`rocelab status`)")
+        missing.append("the spanning tree: blocked ports and the root (`rocelab status`)")
     if recording.incomplete:
-        missing.append(f"what came after {recording.seconds:.1f} s: {recording.why}")
+        missing.append(f"events after {recording.seconds:.1f} s: {recording.why}")
     notes = recording.events(source="caller", kind="note", during=window)
     missing += [str(note.data["said"]) for note in notes if note.data.get("text") == "held back"]
     transfers = tuple(_transfers(recording, window, facts))
     if not transfers:
-        missing.append("who writes to whom: no transfer was noted")
+        missing.append("traffic between hosts: no transfer is recorded")
     return replace(facts, transfers=transfers, missing=tuple(missing))
 
 
@@ -198,10 +198,10 @@ def _overlay(
     """Return the forwarding state of an overlay's nodes at the end of the window; empty without an overlay."""
     said = recording.forwarding_at(window.end)
     found = forwarding(said)
-    missing += [f"what {node} forwards by: it did not answer" for node in said if node not in found]
+    missing += [f"the forwarding state of {node}: it did not answer" for node in said if node not in found]
     tunnelled = any("dst" in entry for node in state.values() for entry in node.get("fdb", ()))
     if tunnelled and not said:
-        missing.append("the overlay: tunnels, gateways and what BGP runs with")
+        missing.append("the overlay: tunnels, gateways and the BGP configuration")
     return found
 
 

@@ -39,7 +39,7 @@ def trouble(facts: WindowFacts) -> Iterator[Evidence]:
         if lane.paused > FOREVER and lane.deepest and not lane.tx_packets and not facts.is_host(lane.port):
             counter = measures.PAUSED.series(lane.priority)
             yield Evidence(
-                says="stands still with packets waiting",
+                says="paused with packets in its queue",
                 of=lane.port,
                 source=counter,
                 value=lane.paused,

@@ -28,7 +28,7 @@ def sends_to_another_mac(facts: WindowFacts) -> Iterator[Sign]:
             port = f"{node}:{interface}"
             real = answers.get((port, address)) or _mac(facts, facts.peer(port))
             if real and mac not in real:
-                says = f"what is for {address} is sent to {mac}, and {' and '.join(sorted(real))} is there"
+                says = f"sends packets for {address} to {mac}, but its neighbour has {' and '.join(sorted(real))}"
                 yield Sign(port, (Evidence(says=says, of=port, source="ip neigh", value=1, at=facts.end),), 0.96)
 
 
@@ -56,7 +56,7 @@ def two_hosts_answer(facts: WindowFacts) -> Iterator[Sign]:
         answering = sorted({nics[mac] for mac in each.macs if mac in nics})
         for port in answering if len(answering) > 1 else ():
             others = " and ".join(other for other in answering if other != port)
-            says = f"answers for {each.address} as {others} does, asked by {each.port}"
+            says = f"answers ARP requests of {each.port} for {each.address}, as {others} does"
             yield Sign(
                 port, (Evidence(says=says, of=port, source="arp", value=len(answering), at=each.seconds),), 0.6
             )
@@ -79,7 +79,7 @@ def leads_to_nobody_who_forwards(facts: WindowFacts) -> Iterator[Sign]:
         answering = facts.stacks[switch].own if routed else anybody
         if answering and gateway and gateway not in answering:
             who = f"{switch} does not have" if routed else "no switch has"
-            says = f"its default route leads to {gateway}, which {who}"
+            says = f"its default route points to {gateway}, which {who}"
             yield Sign(
                 port.name, (Evidence(says=says, of=port.name, source="ip route", value=1, at=facts.end),), 0.95
             )
@@ -92,7 +92,7 @@ def has_no_address(facts: WindowFacts) -> Iterator[Sign]:
             continue
         for version in (4, 6):
             if (there := _networks(facts, port.peer, version)) and not _networks(facts, port.name, version):
-                says = f"has no address of IPv{version}, and {port.peer} is in {' and '.join(sorted(there))}"
+                says = f"has no IPv{version} address, and {port.peer} is in {' and '.join(sorted(there))}"
                 yield Sign(
                     port.name, (Evidence(says=says, of=port.name, source="ip address", value=0, at=facts.end),), 0.95
                 )
@@ -164,17 +164,17 @@ def _unreached(facts: WindowFacts, nic: str, stack: Stack) -> list[str]:
 
 def _without_default(facts: WindowFacts, nic: str, stack: Stack, version: int) -> Evidence:
     route = _default(facts, nic, stack, version)
-    says = f"has no default route of IPv{version}" if route is None else f"its default route is {_written(route)}"
+    says = f"has no IPv{version} default route" if route is None else f"its default route is {_written(route)}"
     return Evidence(
-        says=f"{says}; others have one that leads to a switch", of=nic, source="ip route", value=0, at=facts.end
+        says=f"{says}; other hosts have one that points to a switch", of=nic, source="ip route", value=0, at=facts.end
     )
 
 
 def _without_route(facts: WindowFacts, nic: str, stack: Stack, lost: list[str]) -> Evidence:
     route = stack.route_to(lost[0])
-    says = f"addresses of hosts that it has no route to: {lost[0]} is one"
+    says = f"host addresses without a route, for example {lost[0]}"
     if route is not None:
-        says = f"addresses of hosts that its routes do not lead to: the one to {lost[0]} is {_written(route)}"
+        says = f"host addresses that its routes do not reach: the route to {lost[0]} is {_written(route)}"
     return Evidence(says=says, of=nic, source="ip route", value=len(lost), at=facts.end)
 
 
@@ -214,7 +214,7 @@ def nobody_answers(facts: WindowFacts) -> Iterator[Sign]:
     """An ARP request for an address gets no answer."""
     for each in facts.asked:
         if not each.macs:
-            says = f"nobody answers for {each.address}, which it asks for"
+            says = f"its ARP requests for {each.address} are not answered"
             yield Sign(each.port, (Evidence(says=says, of=each.port, source="arp", value=0, at=each.seconds),))
 
 

@@ -68,7 +68,7 @@ def map_differs(facts: WindowFacts) -> Iterator[Sign]:
 
 def _other_map(facts: WindowFacts, place: str) -> Evidence:
     return Evidence(
-        says="its DSCP map is not that of the others", of=place, source="qos map.dscp", value=1, at=facts.end
+        says="its DSCP map differs from the others", of=place, source="qos map.dscp", value=1, at=facts.end
     )
 
 
@@ -93,7 +93,7 @@ def sent_in_a_lossy_class(facts: WindowFacts) -> Iterator[Sign]:
                     says="packets sent by its RDMA device", of=nic, source="sent_pkts", value=sent, at=facts.end
                 ),
                 Evidence(
-                    says="packets of lossless classes that left it",
+                    says="packets sent in lossless classes",
                     of=nic,
                     source="tx_prioN_packets",
                     value=kept,

@@ -74,8 +74,8 @@ def deep_and_unmarked(facts: WindowFacts) -> Iterator[Sign]:
         if not usual.enabled and not _sibling_marks(facts, lane):
             continue
         seen = [
-            counted(facts, lane, "bytes waited on average", measures.QUEUE_BYTES, round(lane.depth)),
-            counted(facts, lane, f"packets marked of {lane.tx_packets}", measures.ECN_MARKED, 0),
+            counted(facts, lane, "bytes of average queue depth", measures.QUEUE_BYTES, round(lane.depth)),
+            counted(facts, lane, f"of {lane.tx_packets} packets marked", measures.ECN_MARKED, 0),
             *_sibling_marks(facts, lane),
             *_pausing(facts, lane),
         ]
@@ -96,7 +96,7 @@ def _sibling_marks(facts: WindowFacts, lane: Lane) -> tuple[Evidence, ...]:
     for other in _egress(facts):
         elsewhere = other.port.partition(":")[0] != node and other.priority == lane.priority
         if elsewhere and other.share_marked > _MARKS and other.depth <= lane.depth * _DEEP:
-            says = f"packets marked by a sibling, {other.depth / 1000:.0f} KB deep on average"
+            says = f"packets marked by a sibling at an average depth of {other.depth / 1000:.0f} KB"
             return (counted(facts, other, says, measures.ECN_MARKED, other.marked),)
     return ()
 
@@ -107,7 +107,7 @@ def _pausing(facts: WindowFacts, lane: Lane) -> Iterator[Evidence]:
     for port in facts.ports_of(node):
         if count := facts.lane(port.name, lane.priority).pauses_out:
             yield Evidence(
-                says="pauses sent meanwhile",
+                says="pauses sent in the same time",
                 of=port.name,
                 source=measures.XOFF_TX.series(lane.priority),
                 value=count,
@@ -125,7 +125,7 @@ def no_profile_bound(facts: WindowFacts) -> Iterator[Sign]:
                 place=port,
                 evidence=(
                     Evidence(
-                        says="has no ECN profile; others have",
+                        says="has no ECN profile; other ports have one",
                         of=port,
                         source="qos ecn.enabled",
                         value=0,
@@ -148,7 +148,7 @@ def kmin_beyond_reach(facts: WindowFacts) -> Iterator[Sign]:
         xoff = config.groups[config.priority_to_group[lane.priority]].alone(node.shared)
         if own.kmin > xoff:
             seen = Evidence(
-                says=f"is Kmin, and XOFF is {xoff} at most",
+                says=f"bytes of Kmin; XOFF is at most {xoff}",
                 of=port,
                 source="qos ecn.kmin",
                 value=own.kmin,
@@ -173,7 +173,7 @@ def thresholds_differ(facts: WindowFacts) -> Iterator[Sign]:
             continue
         lines = tuple(
             Evidence(
-                says=f"is {name.title()}, where siblings have {common}",
+                says=f"for {name.title()}, where siblings have {common}",
                 of=port,
                 source=f"qos ecn.{name}",
                 value=mine,
@@ -212,18 +212,18 @@ def marks_though_shallow(facts: WindowFacts) -> Iterator[Sign]:
         near = 1.0 if lane.share_marked > _MOST else _LOW
         if usual and usual.enabled and lane.share_marked > 0.1 and lane.deepest < near * usual.kmin:
             seen = [
-                counted(facts, lane, f"packets marked of {lane.tx_packets}", measures.ECN_MARKED, lane.marked),
+                counted(facts, lane, f"of {lane.tx_packets} packets marked", measures.ECN_MARKED, lane.marked),
                 counted(
                     facts,
                     lane,
-                    f"bytes waited at most; siblings mark above {usual.kmin}",
+                    f"bytes of peak queue depth; siblings mark above {usual.kmin}",
                     measures.QUEUE_BYTES,
                     lane.deepest,
                 ),
             ]
             if (own := _own(facts, lane)) and own.kmin < usual.kmin:
                 seen.append(
-                    Evidence(says="is its Kmin", of=lane.port, source="qos ecn.kmin", value=own.kmin, at=facts.end)
+                    Evidence(says="bytes of Kmin", of=lane.port, source="qos ecn.kmin", value=own.kmin, at=facts.end)
                 )
             yield Sign(place=lane.port, evidence=tuple(seen), weight=0.95, priority=lane.priority)
 
@@ -247,7 +247,7 @@ def marks_otherwise_at_the_same_depth(facts: WindowFacts) -> Iterator[Sign]:
                 guilty, weight = _guilty(facts, one, other)
                 seen = tuple(
                     Evidence(
-                        says=f"of its packets marked, at {lane.depth / 1000:.1f} KB on average",
+                        says=f"of its packets marked, at an average depth of {lane.depth / 1000:.1f} KB",
                         of=lane.port,
                         source=measures.ECN_MARKED.series(lane.priority),
                         value=round(lane.share_marked, 3),
@@ -290,7 +290,7 @@ def not_capable(facts: WindowFacts) -> Iterator[Sign]:
     for lane in _egress(facts):
         if lane.not_ect > lane.tx_packets / 100:
             seen = (
-                Evidence(says=f"packets were to be marked of {lane.tx_packets}, and are not ECT", of=lane.port,
+                Evidence(says=f"of {lane.tx_packets} packets selected for marking, but not ECT", of=lane.port,
                          source=measures.NOT_ECT.series(lane.priority), value=lane.not_ect, at=facts.end),
                 counted(facts, lane, "packets marked", measures.ECN_MARKED, lane.marked),
             )  # fmt: skip

@@ -32,15 +32,15 @@ def more_leaves_than_came(facts: WindowFacts) -> Iterator[Sign]:
         most = max(uplinks, key=_offered)
         seen = (
             Evidence(
-                says="packets came from its host",
+                says="packets received from its host",
                 of=loudest.port,
                 source=measures.RX_PACKETS.series(loudest.priority),
                 value=loudest.rx_packets,
                 at=facts.end,
             ),
-            counted(facts, most, "packets were given to this uplink", measures.OFFERED_PACKETS, _offered(most)),
+            counted(facts, most, "packets queued for this uplink", measures.OFFERED_PACKETS, _offered(most)),
             Evidence(
-                says=f"copies of each that came, of {came} in all",
+                says=f"copies of each of {came} packets received",
                 of=most.port.partition(":")[0],
                 source=measures.OFFERED_PACKETS.series(most.priority),
                 value=round(left / came, 2),

@@ -48,7 +48,7 @@ def _full(facts: WindowFacts, lane: Lane) -> tuple[Evidence, ...]:
     rate = facts.rate(lane.port) / 1e6
     return (
         counted(facts, lane, f"of its {rate:.0f} Mb/s sent", measures.TX_BYTES, round(facts.load(lane), 3)),
-        counted(facts, lane, "bytes waited on average", measures.QUEUE_BYTES, round(lane.depth)),
+        counted(facts, lane, "bytes of average queue depth", measures.QUEUE_BYTES, round(lane.depth)),
     )
 
 
@@ -68,7 +68,7 @@ def slower_than_its_siblings(facts: WindowFacts) -> Iterator[Sign]:
         below = all(rate < sibling for rate, sibling in zip(ends.values(), siblings, strict=True))
         if port.name < port.peer and all(ends.values()) and (below or len(set(ends.values())) > 1):
             seen = (
-                Evidence(says=f"Mb/s is its rate, and {sibling / 1e6:g} that of the fastest port to a switch there",
+                Evidence(says=f"Mb/s link rate; the fastest port of its siblings has {sibling / 1e6:g}",
                          of=end, source="qos rate", value=round(rate / 1e6, 3), at=facts.end)
                 for (end, rate), sibling in zip(ends.items(), siblings, strict=True)
             )  # fmt: skip

@@ -36,13 +36,15 @@ def a_host_takes_nothing_in(facts: WindowFacts) -> Iterator[Sign]:
         if came - _swept_to(facts, nic) >= _SOME:
             seen = (
                 Evidence(
-                    says="packets of a lossless class came to it",
+                    says="packets received in lossless classes",
                     of=nic,
                     source="rx_prioN_packets",
                     value=came,
                     at=facts.end,
                 ),
-                Evidence(says="packets came to its RDMA device", of=nic, source="rcvd_pkts", value=0, at=facts.end),
+                Evidence(
+                    says="packets received by its RDMA device", of=nic, source="rcvd_pkts", value=0, at=facts.end
+                ),
             )
             yield Sign(nic, seen, 0.6)
 
@@ -51,7 +53,7 @@ def its_device_is_gone(facts: WindowFacts) -> Iterator[Sign]:
     """A host's NIC no longer has an RDMA device."""
     for nic, seconds in facts.without_device.items():
         seen = Evidence(
-            says="RDMA devices on this interface, which is meant to have one",
+            says="RDMA devices on this interface, which should have one",
             of=nic,
             source="rdma link",
             value=0,
@@ -65,7 +67,7 @@ def no_probe_leaves(facts: WindowFacts) -> Iterator[Sign]:
     for nic in dict.fromkeys(each.path[0] for each in facts.swept):
         mine = [each for each in facts.swept if each.path[0] == nic]
         if not any(each.sent or each.large_sent for each in mine):
-            says = f"packets of a sweep that its kernel let go, on {len(mine)} paths"
+            says = f"packets of a sweep sent by its kernel, on {len(mine)} paths"
             yield Sign(nic, (Evidence(says=says, of=nic, source="sweep", value=0, at=mine[0].seconds),), 0.6)
 
 
@@ -80,7 +82,7 @@ def a_host_has_a_smaller_mtu(facts: WindowFacts) -> Iterator[Sign]:
         ports = [port for port in facts.ports_of(switch) if facts.is_host(port.peer)]
         largest = max((facts.mtus.get(port.name, 0) for port in ports), default=0)
         for port in ports:
-            says = f"is its MTU, and a port of {switch} to a host has {largest}"
+            says = f"bytes of MTU; a port of {switch} to a host has {largest}"
             seen = [
                 Evidence(says=says, of=end, source="ip link: mtu", value=facts.mtus[end], at=facts.end)
                 for end in (port.peer, port.name)

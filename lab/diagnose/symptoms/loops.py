@@ -45,8 +45,8 @@ def _signs(
     what = addresses[0] if len(addresses) == 1 else f"{addresses[0]} and {len(addresses) - 1} more"
     seen = tuple(
         Evidence(
-            says=f"sends what is for {what} to {facts.peer(f'{switch}:{interface}').partition(':')[0]}, "
-            f"by {interface}",
+            says=f"forwards packets for {what} to {facts.peer(f'{switch}:{interface}').partition(':')[0]}, by"
+            f" {interface}",
             of=switch,
             source="ip route",
             value=len(addresses),

@@ -61,8 +61,8 @@ def _vanished(facts: WindowFacts) -> Iterator[tuple[str, str, int, int, int, int
 def _both_ends(facts: WindowFacts, name: str, peer: str, left: int, came: int) -> tuple[Evidence, ...]:
     """Return how many packets left a port, and how many came to its peer."""
     return (
-        Evidence(says="packets that left it", of=name, source="tx_prioN_packets", value=left, at=facts.end),
-        Evidence(says="packets that came", of=peer, source="rx_prioN_packets", value=came, at=facts.end),
+        Evidence(says="packets sent", of=name, source="tx_prioN_packets", value=left, at=facts.end),
+        Evidence(says="packets received", of=peer, source="rx_prioN_packets", value=came, at=facts.end),
     )
 
 
@@ -93,7 +93,7 @@ def only_small_ones_pass(facts: WindowFacts) -> Iterator[Sign]:
             seen = [
                 *_both_ends(facts, name, peer, lost + arrived, arrived),
                 Evidence(
-                    says="bytes of a packet that vanished, on average",
+                    says="bytes of average size of a lost packet",
                     of=name,
                     source="tx_prioN_bytes",
                     value=round(lost_bytes / lost),
@@ -102,7 +102,7 @@ def only_small_ones_pass(facts: WindowFacts) -> Iterator[Sign]:
                 *(
                     [
                         Evidence(
-                            says="bytes of a packet that came, on average",
+                            says="bytes of average size of a received packet",
                             of=peer,
                             source="rx_prioN_bytes",
                             value=round(arrived_bytes / arrived),
@@ -126,7 +126,7 @@ def smaller_than_its_siblings(facts: WindowFacts) -> Iterator[Sign]:
         for port in ports:
             if 0 < facts.mtus.get(port.name, 0) < largest:
                 link = "--".join(sorted((port.name, port.peer)))
-                says = f"is its MTU, and another port of {switch} to a switch has {largest}"
+                says = f"bytes of MTU; another port of {switch} to a switch has {largest}"
                 told.setdefault(link, []).append(
                     Evidence(
                         says=says, of=port.name, source="ip link: mtu", value=facts.mtus[port.name], at=facts.end
@@ -148,7 +148,11 @@ def _too_large(facts: WindowFacts, name: str, peer: str) -> list[Evidence]:
     if mtu := _told_mtu(facts, peer, name):
         return [
             Evidence(
-                says="is its MTU, smaller than its peer's", of=peer, source="ip link: mtu", value=mtu, at=facts.end
+                says="bytes of MTU, smaller than that of its peer",
+                of=peer,
+                source="ip link: mtu",
+                value=mtu,
+                at=facts.end,
             )
         ]
     if seen := [sign for sign in probes.only_small_probes_pass(facts) if sign.place == f"{name}--{peer}"]:
@@ -167,7 +171,7 @@ def _pings(facts: WindowFacts) -> list[Evidence]:
     return [
         Evidence(says=f"not answered: {' '.join(ran.argv)}", of=ran.node, source="ping", value=0, at=ran.seconds)
         for ran in lost[:2]
-    ] or [Evidence(says="nobody probed with ping -M do", of="", source="commands", value=0, at=facts.end)]
+    ] or [Evidence(says="no probe with ping -M do was made", of="", source="commands", value=0, at=facts.end)]
 
 
 def swallowed_by_a_switch(facts: WindowFacts) -> Iterator[Sign]:
@@ -182,14 +186,14 @@ def swallowed_by_a_switch(facts: WindowFacts) -> Iterator[Sign]:
                 continue
             seen = (
                 Evidence(
-                    says="packets came to it",
+                    says="packets received",
                     of=switch,
                     source=measures.RX_PACKETS.series(priority),
                     value=came,
                     at=facts.end,
                 ),
                 Evidence(
-                    says="packets left it, and none was dropped by a port",
+                    says="packets sent, and none dropped by a port",
                     of=switch,
                     source=measures.TX_PACKETS.series(priority),
                     value=left,
@@ -216,7 +220,7 @@ def a_filter_counts(facts: WindowFacts) -> Iterator[Sign]:
     """A filter rule on UDP 4791 has hits in the output of a command that a user ran."""
     for ran in facts.ran:
         if ran.argv[:1] == ("nft",) and (hits := _FILTERED.findall(ran.printed)):
-            says = f"packets hit a rule on UDP {ROCEV2_PORT}: {' '.join(ran.argv)}"
+            says = f"packets match a rule on UDP {ROCEV2_PORT}: {' '.join(ran.argv)}"
             yield Sign(
                 ran.node, (Evidence(says=says, of=ran.node, source="nft", value=sum(map(int, hits)), at=ran.seconds),)
             )
@@ -230,7 +234,7 @@ def an_address_has_moved(facts: WindowFacts) -> Iterator[Sign]:
             at = facts.readdressed[transfer.dst]
             seen.append(
                 Evidence(
-                    says="its address was taken off and given back",
+                    says="its address was removed and added again",
                     of=transfer.dst,
                     source="ip monitor route",
                     value=1,
@@ -242,7 +246,7 @@ def an_address_has_moved(facts: WindowFacts) -> Iterator[Sign]:
         tried = facts.devices.get(transfer.src, {}).get("sent_pkts", 0)
         if seen and got == 0 and tried:
             none = Evidence(
-                says=f"packets received of {tried} that {transfer.src} sent",
+                says=f"of {tried} packets from {transfer.src} received",
                 of=transfer.dst,
                 source="rcvd_pkts",
                 value=0,
@@ -262,7 +266,7 @@ def _gid(facts: WindowFacts, nic: str, index: int | None) -> list[Evidence]:
         printed = _GID.findall(ran.printed) if ran.node == host else []
         table = {number: gid for device, number, gid in printed if device.rpartition(".")[2] in {"", interface}}
         if str(index) in table and not table[str(index)].endswith(mine):
-            says = f"GID {index}, which the transfer uses, is {table[str(index)]}, and not {address}"
+            says = f"the transfer uses GID {index}, which is {table[str(index)]} instead of {address}"
             return [Evidence(says=says, of=nic, source="gids", value=index, at=ran.seconds)]
     return []
 
@@ -272,7 +276,7 @@ def sent_again(facts: WindowFacts) -> Iterator[Sign]:
     found = _again(facts)
     if sum(found.values()) >= _RETRIED:
         seen = tuple(
-            Evidence(says="sent again, or asked for again", of=nic, source=name, value=count, at=facts.end)
+            Evidence(says="retransmitted, or requested again", of=nic, source=name, value=count, at=facts.end)
             for (nic, name), count in sorted(found.items(), key=lambda each: -each[1])[:3]
         )
         yield Sign("", seen)

@@ -64,7 +64,7 @@ def a_leaf_has_another_vni(facts: WindowFacts) -> Iterator[Sign]:
         guilty = misnamed if misnamed and len(odd) == len(vnis) else odd
         seen = tuple(
             Evidence(
-                says=f"is the VNI of {address}'s network, on {tunnel.device}",
+                says=f"as VNI of {address}'s network, on {tunnel.device}",
                 of=leaf,
                 source="ip -d link",
                 value=tunnel.vni,
@@ -89,7 +89,7 @@ def another_target_is_imported(facts: WindowFacts) -> Iterator[Sign]:
                 for target in speakers[other].exports.get(vni, (f"*:{vni}",))
             ]
             if exported and not any(_is_same(mine, theirs) for mine in imported for theirs in exported):
-                says = f"imports {', '.join(imported)} into VNI {vni}, whose routes have {exported[0]}"
+                says = f"imports {', '.join(imported)} into VNI {vni}; its routes have {exported[0]}"
                 yield Sign(
                     leaf, (Evidence(says=says, of=leaf, source="show running-config", value=vni, at=facts.end),)
                 )
@@ -123,7 +123,7 @@ def vnis_are_not_told(facts: WindowFacts) -> Iterator[Sign]:
     for leaf, evpn in speakers.items():
         siblings = [name for name, each in speakers.items() if each.tells_vnis]
         if not evpn.tells_vnis and evpn.activated and siblings:
-            says = f"lines advertise-all-vni; {' and '.join(siblings)} have it"
+            says = f"advertise-all-vni lines; {' and '.join(siblings)} have it"
             yield Sign(leaf, (Evidence(says=says, of=leaf, source="show running-config", value=0, at=facts.end),))
 
 
@@ -181,7 +181,7 @@ def its_tunnel_is_not_announced(facts: WindowFacts) -> Iterator[Sign]:
     for leaf, has in lines.items():
         if not has and any(lines.values()):
             local = _leaves(facts)[leaf][0].local
-            says = f"lines network {local}/32; siblings announce theirs"
+            says = f"network {local}/32 lines; its siblings announce their address"
             yield Sign(leaf, (Evidence(says=says, of=leaf, source="show running-config", value=0, at=facts.end),))
 
 
@@ -198,7 +198,7 @@ def no_room_for_the_tunnel(facts: WindowFacts) -> Iterator[Sign]:
             if port.peer and not facts.is_host(port.peer) and 0 < mtu < max(nics) + _TUNNEL_BYTES:
                 yield Sign(port.name, (
                     Evidence(says="is its MTU", of=port.name, source="ip link", value=mtu, at=facts.end),
-                    Evidence(says=f"is what a host's packet of {max(nics)} bytes needs in a tunnel", of=port.name,
+                    Evidence(says=f"bytes needed in a tunnel by a host's packet of {max(nics)} bytes", of=port.name,
                              source="RFC 7348", value=max(nics) + _TUNNEL_BYTES, at=facts.end),
                 ))  # fmt: skip
 
@@ -260,7 +260,7 @@ def hosts_have_one_mac(facts: WindowFacts) -> Iterator[Sign]:
         for name in clones if 0 < len(clones) < len(made_of) else made_of:
             was = [
                 Evidence(
-                    says=f"its link-local address was made of {made_of[name]}",
+                    says=f"its link-local address is derived from {made_of[name]}",
                     of=name,
                     source="ip -6 address",
                     value=1,

@@ -41,7 +41,7 @@ def fewer_next_hops_than_siblings(facts: WindowFacts) -> Iterator[Sign]:
         if not 0 < width < most or len(uplinks) < 2:
             continue
         prefix, hops = next(iter(remote_prefixes(facts, switch).items()))
-        says = f"next hop of {prefix}, by {' and '.join(hops)}; siblings have {most}"
+        says = f"next hops of {prefix}, by {' and '.join(hops)}; siblings have {most}"
         seen = [Evidence(says=says, of=switch, source="ip route", value=width, at=facts.end)]
         seen += [
             counted(facts, lane, "bytes sent", measures.TX_BYTES, lane.tx_bytes)
@@ -93,7 +93,7 @@ def many_flows_on_one_uplink(facts: WindowFacts) -> Iterator[Sign]:
         if not through and not _is_limited(facts, busiest):
             continue
         known = Evidence(
-            says=f"QPs of {pairs} pairs leave by it", of=switch, source="transfers", value=qps, at=facts.end
+            says=f"QPs of {pairs} pairs leave through it", of=switch, source="transfers", value=qps, at=facts.end
         )
         yield Sign(switch, (*_shares(facts, lanes), *([known] if through else [])), 0.93 if through else 0.5)
 
@@ -137,7 +137,7 @@ def _through(facts: WindowFacts, port: str) -> list[tuple[tuple[str, str], int]]
 def _shares(facts: WindowFacts, lanes: list[Lane]) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
-            says="bytes sent by one of its equal ways",
+            says="bytes sent on one of its equal-cost paths",
             of=lane.port,
             source=measures.TX_BYTES.series(lane.priority),
             value=lane.tx_bytes,
@@ -176,7 +176,7 @@ def a_link_is_down(facts: WindowFacts) -> Iterator[Sign]:
         if (peer := facts.peer(port)) and not changed & {port, peer}:
             link = "--".join(sorted((port, peer)))
             links.setdefault(link, []).append(
-                Evidence(says="is down all the time", of=port, source="ip link", value=0, at=facts.end)
+                Evidence(says="is down for the whole window", of=port, source="ip link", value=0, at=facts.end)
             )
     for link, seen in links.items():
         yield Sign(link, tuple(seen), 0.96)
@@ -228,7 +228,7 @@ def flows_move_beside_a_link(facts: WindowFacts) -> Iterator[Sign]:
                 (
                     sign.evidence[0],
                     Evidence(
-                        says="packets of lossless classes sent in all the window",
+                        says="packets sent in lossless classes in the whole window",
                         of=end,
                         source="tx_prioN_packets",
                         value=0,
@@ -236,7 +236,7 @@ def flows_move_beside_a_link(facts: WindowFacts) -> Iterator[Sign]:
                     ),
                     *(
                         Evidence(
-                            says="packets out of sequence, and none was dropped",
+                            says="packets out of sequence, none dropped",
                             of=nic,
                             source="out_of_seq_request",
                             value=n,
@@ -276,7 +276,7 @@ def no_route_goes_by_it(facts: WindowFacts) -> Iterator[Sign]:
         for port in _uplinks(facts, switch) if far else ():
             if port not in used:
                 seen = Evidence(
-                    says=f"prefixes go by it, of {len(far)} that are far",
+                    says=f"of {len(far)} remote prefixes use it",
                     of=port,
                     source="ip route",
                     value=0,

@@ -39,7 +39,7 @@ def paused_for_ever_by_a_host(facts: WindowFacts) -> Iterator[Sign]:
         if lane.pauses_in >= 2 and not lane.resumes_in and lane.paused > _BEGUN:
             host = facts.peer(lane.port)
             seen = [
-                _counted(facts, lane, "pauses_in", f"{host} pauses it, and sends no XON"),
+                _counted(facts, lane, "pauses_in", f"pauses from {host}, and no XON"),
                 not_sending(facts, lane),
             ]
             if lane.drops.get("watchdog"):
@@ -58,8 +58,8 @@ def paused_bit_by_bit_by_a_host(facts: WindowFacts) -> Iterator[Sign]:
         if lane.resumes_in and lane.pauses_in and lane.paused > _FELT and lane.resumes_in * 3 >= lane.pauses_in:
             host = facts.peer(lane.port)
             seen = (
-                _counted(facts, lane, "pauses_in", f"{host} pauses it"),
-                _counted(facts, lane, "resumes_in", "and lets it go on"),
+                _counted(facts, lane, "pauses_in", f"pauses from {host}"),
+                _counted(facts, lane, "resumes_in", "times resumed by XON"),
                 not_sending(facts, lane),
             )
             yield Sign(place=host, evidence=seen, weight=0.92, priority=lane.priority)
@@ -122,13 +122,13 @@ def pauses_are_ignored(facts: WindowFacts) -> Iterator[Sign]:
     """A port counts pauses that it does not obey: PFC is off at the port, or for this priority."""
     for lane in facts.lanes.values():
         if lane.ignored:
-            seen = [_counted(facts, lane, "ignored", f"{facts.peer(lane.port)} pauses it, and it does not obey")]
+            seen = [_counted(facts, lane, "ignored", f"pauses from {facts.peer(lane.port)} that it does not obey")]
             if config := facts.config(lane.port):
                 off = not config.pfc.rx_priorities >> lane.priority & 1
                 if facts.current and off:
                     seen.append(
                         Evidence(
-                            says="its configuration has PFC off",
+                            says="PFC is disabled in its configuration",
                             of=lane.port,
                             source="qos pfc.rx",
                             value=0,
@@ -175,8 +175,8 @@ def refused_unasked(facts: WindowFacts) -> Iterator[Sign]:
     for lane in facts.lanes.values():
         if lane.refused and not lane.pauses_out and lane.priority in facts.lossless(lane.port):
             seen = (
-                _counted(facts, lane, "refused", "had no room for packets of a lossless class"),
-                _counted(facts, lane, "pauses_out", "and sent no pause"),
+                _counted(facts, lane, "refused", "lossless packets dropped for lack of buffer"),
+                _counted(facts, lane, "pauses_out", "pauses sent"),
             )
             yield Sign(place=lane.port, evidence=seen, weight=0.8, priority=lane.priority)
 
@@ -187,15 +187,15 @@ def refused_though_obeyed(facts: WindowFacts) -> Iterator[Sign]:
         peer = facts.lane(facts.peer(lane.port), lane.priority)
         if lane.refused and lane.pauses_out and peer.pauses_in and not peer.ignored and peer.tx_packets:
             seen = [
-                _counted(facts, lane, "refused", "had no room for what came after its pause"),
-                _counted(facts, lane, "pauses_out", f"it had asked {peer.port} to stop"),
+                _counted(facts, lane, "refused", "packets dropped that arrived after its pause"),
+                _counted(facts, lane, "pauses_out", f"pauses sent to {peer.port}"),
                 not_sending(facts, peer),
             ]
             weight = 0.9
             config = facts.config(lane.port)
             if config:
                 room = config.groups[config.priority_to_group[lane.priority]].headroom
-                says = f"of {room / 1000:.1f} KB of headroom were taken, as sampled"
+                says = f"of {room / 1000:.1f} KB of headroom used, as sampled"
                 seen.append(counted(facts, lane, says, measures.HEADROOM_PEAK, lane.headroom))
             yield Sign(place=lane.port, evidence=tuple(seen), weight=weight, priority=lane.priority)
 
@@ -214,7 +214,7 @@ def link_pause_frames(facts: WindowFacts) -> Iterator[Sign]:
     for port in facts.ports.values():
         if port.global_pause:
             seen = Evidence(
-                says="802.3x PAUSE frames came in",
+                says="802.3x PAUSE frames received",
                 of=port.name,
                 source="rx_global_pause",
                 value=port.global_pause,
@@ -229,14 +229,14 @@ def frames_that_are_no_pfc(facts: WindowFacts) -> Iterator[Sign]:
         lanes = facts.by_port.get(port.name, ())
         named = sum(lane.pauses_in + lane.resumes_in + lane.ignored for lane in lanes)
         if port.invalid:
-            says = "MAC control frames came in that are no PFC"
+            says = "MAC control frames received that are not PFC"
             yield Sign(
                 port.peer,
                 (Evidence(says=says, of=port.name, source="rx_pfc_invalid", value=port.invalid, at=facts.end),),
                 0.96,
             )
         elif port.pfc and not named:
-            says = "PFC frames came in that enable no priority"
+            says = "PFC frames received that enable no priority"
             yield Sign(
                 port.peer, (Evidence(says=says, of=port.name, source="rx_pfc", value=port.pfc, at=facts.end),), 0.9
             )
@@ -251,7 +251,7 @@ def storm_unseen_by_a_watchdog(facts: WindowFacts) -> Iterator[Sign]:
         if lane.storms or lane.drops.get("watchdog") or lane.paused <= FOREVER or not lane.shallowest:
             continue
         if elsewhere := _watched_elsewhere(facts, port):
-            says = "a pause storm that its watchdog did not see"
+            says = "storms detected by its watchdog"
             unseen = Evidence(says=says, of=port, source=measures.STORMS.series(lane.priority), value=0, at=facts.end)
             yield Sign(place=port, evidence=(*sign.evidence, unseen, *elsewhere), weight=0.97, priority=lane.priority)
 
@@ -266,13 +266,13 @@ def watchdog_takes_gaps_for_the_end(facts: WindowFacts) -> Iterator[Sign]:
         if known and known.pfc.watchdog.restoration > gap:
             continue
         seen = [
-            counted(facts, lane, "storms that its watchdog has seen", measures.STORMS, lane.storms),
-            counted(facts, lane, "of them called over", measures.STORMS_RESTORED, lane.restored),
-            _counted(facts, lane, "pauses_in", f"{facts.peer(lane.port)} pauses it, and sends no XON"),
+            counted(facts, lane, "storms detected by its watchdog", measures.STORMS, lane.storms),
+            counted(facts, lane, "storms that it declared over", measures.STORMS_RESTORED, lane.restored),
+            _counted(facts, lane, "pauses_in", f"pauses from {facts.peer(lane.port)}, and no XON"),
             not_sending(facts, lane),
         ]
         if known:
-            says = f"seconds to restore, less than the {gap * 1e3:.0f} ms between two pauses"
+            says = f"seconds of restoration time, less than the {gap * 1e3:.0f} ms between two pauses"
             seen.append(
                 Evidence(
                     says=says,
@@ -297,7 +297,7 @@ def watchdog_on_a_sibling_only(facts: WindowFacts) -> Iterator[Sign]:
     complete = [switch for switch, ports in watched.items() if ports and all(ports)]
     for switch, ports in watched.items():
         if ports and not any(ports) and complete:
-            says = f"its ports to hosts have no PFC watchdog; those of {', '.join(complete)} have"
+            says = f"its host ports have no PFC watchdog; those of {', '.join(complete)} have one"
             yield Sign(
                 switch,
                 (Evidence(says=says, of=switch, source="qos pfc.watchdog.enabled", value=0, at=facts.end),),
@@ -312,7 +312,7 @@ def _watched_elsewhere(facts: WindowFacts, port: str) -> tuple[Evidence, ...]:
         return next((sign.evidence for sign in watchdog_on_a_sibling_only(facts) if sign.place == node), ())
     for lane in facts.lanes.values():
         if lane.storms_so_far and lane.port.partition(":")[0] != node:
-            says = "storms that the watchdog of a sibling has seen"
+            says = "storms detected by the watchdog of a sibling"
             return (
                 Evidence(
                     says=says,

@@ -104,7 +104,7 @@ def _switches(swept: Swept) -> tuple[str, ...]:
 def _line(swept: Swept) -> Evidence:
     ports = " ".join(swept.path)
     says = (
-        f"of {swept.sent} small packets and {swept.large_came} of {swept.large_sent} of {swept.size} octets came,"
+        f"of {swept.sent} small packets and {swept.large_came} of {swept.large_sent} of {swept.size} octets arrived,"
         f" by UDP source port {swept.port}: {ports}"
     )
     return Evidence(says=says, of=swept.path[0], source="sweep", value=swept.came, at=swept.seconds)

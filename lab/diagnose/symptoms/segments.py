@@ -54,7 +54,7 @@ def _has_its_number(bond: str, segment: str) -> bool:
 def _evidence(facts: WindowFacts, whose: str, segments: Mapping[tuple[str, str], str]) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
-            says=f"segment of {bond}, which leads to {whose}: {segment}",
+            says=f"segment of {bond}, which connects {whose}: {segment}",
             of=leaf,
             source="show running-config",
             value=1,

@@ -22,7 +22,7 @@ def a_daemon_is_gone(facts: WindowFacts) -> Iterator[Sign]:
     """No process listens at a daemon's socket."""
     for each in facts.silences:
         if each.gone:
-            says = f"nobody listens at the socket of {each.daemon}"
+            says = f"the socket of {each.daemon} is closed"
             yield Sign(
                 each.node, (Evidence(says=says, of=each.node, source=each.daemon, value=0, at=each.seconds),), 0.95
             )
@@ -34,5 +34,5 @@ def a_daemon_stands_still(facts: WindowFacts) -> Iterator[Sign]:
         looks = sorted(each.seconds for each in facts.silences if (each.node, each.daemon) == (node, daemon))
         latest = [*looks[-_LOOKS:], facts.end]
         if len(looks) >= _LOOKS and all(b - a <= _BETWEEN for a, b in itertools.pairwise(latest)):
-            says = f"times {daemon} was asked for its sessions, and did not answer"
+            says = f"times {daemon} did not answer a request for its sessions"
             yield Sign(node, (Evidence(says=says, of=node, source=daemon, value=len(looks), at=looks[-1]),), 0.9)

@@ -119,7 +119,7 @@ def test_a_hosts_link_that_takes_smaller_packets_than_its_siblings_is_found() ->
     [
         (("link-mtu", "leaf2--spine2", "mtu=1500"), "mtu-black-hole", "leaf2:swp2--spine2:swp2", "of 100 small"),
         (("link-loss", "spine2:swp2", "probability=0.1"), "gray-loss", "spine2:swp2--leaf2:swp2", "of 100 small"),
-        (("udp-filtered", "spine1"), "acl-4791", "spine1", "of 100 small packets and 0 of 10 of 9000 octets came"),
+        (("udp-filtered", "spine1"), "acl-4791", "spine1", "of 100 small packets and 0 of 10 of 9000 octets arrived"),
     ],
     indirect=["fault"],
 )
