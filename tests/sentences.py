@@ -163,6 +163,37 @@ def _shown(call: ast.Call) -> Sequence[ast.expr]:
     return titles + (list(call.args[:1]) if name in _TITLED else [])
 
 
+_PROGRAM: Final = re.compile(r"[{}]{2}|^(#!|\^|<)|\\[a-z]|^\s*(#|--) ", re.MULTILINE)
+"""Marks a literal that is a script, a regular expression or HTML."""
+_LABEL: Final = 3
+"""Words of the longest label: a sentence has more."""
+
+
+def _quiet(tree: ast.AST) -> set[ast.expr]:
+    """Docstrings, and the parts of f-strings, which are read with the whole."""
+    found: set[ast.expr] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            found.add(node.value)
+        elif isinstance(node, ast.JoinedStr):
+            found.update(part for part in node.values if isinstance(part, ast.Constant))
+    return found
+
+
+def printed(source: str) -> list[Sentence]:
+    """Every string of a module that reads as prose, wherever it is printed: more than three words, and no program."""
+    tree = ast.parse(source)
+    quiet = _quiet(tree)
+    found: list[Sentence] = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Constant | ast.JoinedStr) or node in quiet:
+            continue
+        text = _literal(node)
+        if text and not _PROGRAM.search(text):
+            found += [each for part in text.split(": ") for each in split(node.lineno, part)]
+    return [each for each in found if len(word_list(each.text)) > _LABEL]
+
+
 def messages(source: str) -> list[Sentence]:
     """What a module's errors, warnings, table titles and option helps say to a user, read from its source."""
     calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]

@@ -31,20 +31,24 @@ class CounterScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PortCounter:
-    """One counter of a port, or of each priority, queue or group: its name, its field in the record, its meaning.
-
-    A ``gauge`` is a current value or a maximum; all others only grow.
-    """
+    """One counter of a port, or of each priority, queue or group."""
 
     scope: CounterScope
+    """The scope of the counter; {n} in its name is the number of the priority, queue or group."""
     name: str
     field: str
+    """The field in the kernel's record."""
     meaning: str
     mlx5: str = ""
+    """Its name in ethtool -S of a ConnectX; empty if there is none."""
     sonic: str = ""
+    """Its name in SONiC's COUNTERS_DB; empty if there is none."""
     reason: Drop | None = None
+    """For drops: the reason, numbered like value of queue_drops in ``rocelab qos events``."""
     gauge: bool = False
+    """Whether it is a current value or a maximum; other counters only grow."""
     unit: int = 1
+    """Divisor of the kernel's value: 1000 converts ns to us."""
 
     def record(self, ports: NDArray[Any]) -> NDArray[Any]:
         """Return the records that contain the field: those of ``ports``, or a row of eight for each port."""
@@ -114,48 +118,52 @@ COUNTERS: Final = (
     _priority("rx_prio{n}_bytes", "rx_bytes", "bytes received, without FCS", "rx_prion_bytes", f"{_PG}BYTES"),
     _priority("tx_prio{n}_packets", "tx_packets", "packets sent", "tx_prion_packets"),
     _priority("tx_prio{n}_bytes", "tx_bytes", "bytes sent, without FCS", "tx_prion_bytes"),
-    _priority("rx_prio{n}_pause", "rx_pause", "PFC frames that paused us", "rx_prion_pause", f"{_PFC}RX_PKTS"),
+    _priority("rx_prio{n}_pause", "rx_pause", "PFC frames received that paused"
+        " the port", "rx_prion_pause", f"{_PFC}RX_PKTS"),
     _priority("rx_prio{n}_resume", "rx_resume", "PFC frames with 0 quanta: XON"),
-    _priority("rx_prio{n}_pause_ignored", "rx_pause_ignored", "PFC frames that we do not obey (pfc.rx is off)"),
+    _priority("rx_prio{n}_pause_ignored", "rx_pause_ignored", "PFC frames received that the port does not obey"
+        " (pfc.rx is off)"),
     _priority(
-        "rx_prio{n}_pause_duration", "paused_ns", "microseconds that we were paused, up to now",
+        "rx_prio{n}_pause_duration", "paused_ns", "microseconds for which the port was paused",
         "rx_prion_pause_duration", f"{_PFC}RX_PAUSE_DURATION_US", unit=_NS_PER_US,
     ),
-    _priority("tx_prio{n}_pause", "tx_pause", "PFC frames that pause the peer", "tx_prion_pause", f"{_PFC}TX_PKTS"),
+    _priority("tx_prio{n}_pause", "tx_pause", "PFC frames sent that pause the"
+        " peer", "tx_prion_pause", f"{_PFC}TX_PKTS"),
     _priority("tx_prio{n}_resume", "tx_resume", "PFC frames with 0 quanta: XON"),
-    _queue("depth_bytes", "depth_bytes", "bytes that wait now", "", f"{_Q}CURR_OCCUPANCY_BYTES", gauge=True),
-    _queue("depth_packets", "depth_packets", "packets that wait now", gauge=True),
-    _queue("watermark_bytes", "watermark_bytes", "bytes that waited at most", "", f"{_Q}WATERMARK_BYTES", gauge=True),
-    _queue("offered_packets", "offered_packets", "packets that came to the queue"),
+    _queue("depth_bytes", "depth_bytes", "bytes in the queue", "", f"{_Q}CURR_OCCUPANCY_BYTES", gauge=True),
+    _queue("depth_packets", "depth_packets", "packets in the queue", gauge=True),
+    _queue("watermark_bytes", "watermark_bytes", "peak bytes in the queue", "", f"{_Q}WATERMARK_BYTES", gauge=True),
+    _queue("offered_packets", "offered_packets", "packets offered to the queue"),
     _queue("offered_bytes", "offered_bytes", "their bytes"),
     _queue("packets", "sent_packets", "packets sent", "", f"{_Q}PACKETS"),
     _queue("bytes", "sent_bytes", "bytes sent", "", f"{_Q}BYTES"),
     _queue("ecn_marked", "ecn_marked", "packets marked CE", "rx_prion_marked", f"{_Q}WRED_ECN_MARKED_PACKETS"),
-    _queue("not_ect", "not_ect", "packets that were to be marked, and cannot be: not ECT"),
-    _queue("ecn_failed", "ecn_failed", "ECT packets that were to be marked, and could not be written"),
+    _queue("not_ect", "not_ect", "packets selected for marking that are not ECT"),
+    _queue("ecn_failed", "ecn_failed", "ECT packets selected for marking that could not be rewritten"),
     *_dropped(Drop.LIMIT, "lossy: the queue was at its limit", "", f"{_Q}DROPPED_PACKETS"),
-    *_dropped(Drop.SHARED, "lossy: the group was at its share", "rx_prion_cong_discard", f"{_PG}DROPPED_PACKETS"),
+    *_dropped(Drop.SHARED, "lossy: the group was at its share of"
+        " the buffer", "rx_prion_cong_discard", f"{_PG}DROPPED_PACKETS"),
     *_dropped(Drop.HEADROOM, "lossless: headroom was full", "rx_prion_buf_discard", f"{_PG}DROPPED_PACKETS"),
-    *_dropped(Drop.SLOTS, "the port held as many packets as it can"),
-    *_dropped(Drop.WATCHDOG, "the PFC watchdog dropped them", "", f"{_DOG}TX_DROPPED_PACKETS"),
-    *_dropped(Drop.FLUSH, "the link went down with them in the queue"),
-    _queue("storms", "storms", "times the PFC watchdog saw a storm", "", f"{_DOG}DEADLOCK_DETECTED"),
-    _queue("restored", "restored", "times a storm was over", "", f"{_DOG}DEADLOCK_RESTORED"),
-    _group("bytes", "bytes", "bytes in the buffer now", f"{_PG}CURR_OCCUPANCY_BYTES", gauge=True),
-    _group("watermark_bytes", "watermark_bytes", "bytes in the buffer at most", f"{_PG}WATERMARK_BYTES", gauge=True),
+    *_dropped(Drop.SLOTS, "the port held its maximum number of packets"),
+    *_dropped(Drop.WATCHDOG, "dropped by the PFC watchdog", "", f"{_DOG}TX_DROPPED_PACKETS"),
+    *_dropped(Drop.FLUSH, "in the queue when the link went down"),
+    _queue("storms", "storms", "storms detected by the PFC watchdog", "", f"{_DOG}DEADLOCK_DETECTED"),
+    _queue("restored", "restored", "storms that ended", "", f"{_DOG}DEADLOCK_RESTORED"),
+    _group("bytes", "bytes", "bytes in the buffer", f"{_PG}CURR_OCCUPANCY_BYTES", gauge=True),
+    _group("watermark_bytes", "watermark_bytes", "peak bytes in the buffer", f"{_PG}WATERMARK_BYTES", gauge=True),
     _group(
-        "headroom_bytes", "headroom_bytes", "of them in headroom", f"{_PG}XOFF_ROOM_CURR_OCCUPANCY_BYTES", gauge=True
+        "headroom_bytes", "headroom_bytes", "bytes in headroom", f"{_PG}XOFF_ROOM_CURR_OCCUPANCY_BYTES", gauge=True
     ),
     _group(
-        "headroom_watermark_bytes", "headroom_watermark_bytes", "bytes in headroom at most",
+        "headroom_watermark_bytes", "headroom_watermark_bytes", "peak bytes in headroom",
         f"{_PG}XOFF_ROOM_WATERMARK_BYTES", gauge=True,
     ),
-    _group("xoff", "xoff", "times it rose above XOFF"),
-    _group("xon", "xon", "times it fell to XON"),
-    _group("drop_packets", "drop_packets", "packets for which it had no room", f"{_PG}DROPPED_PACKETS"),
+    _group("xoff", "xoff", "times the group rose above XOFF"),
+    _group("xon", "xon", "times the group fell to XON"),
+    _group("drop_packets", "drop_packets", "packets for which the group had no room", f"{_PG}DROPPED_PACKETS"),
     _group("drop_bytes", "drop_bytes", "their bytes"),
-    _port("rx_pfc", "rx_pfc", "PFC frames received, whatever they say"),
-    _port("rx_pfc_invalid", "rx_pfc_invalid", "MAC control frames that are no PFC: ignored"),
+    _port("rx_pfc", "rx_pfc", "PFC frames received: XOFF, XON and ignored"),
+    _port("rx_pfc_invalid", "rx_pfc_invalid", "MAC control frames that are not PFC: ignored"),
     _port(
         "rx_global_pause", "rx_global_pause", "802.3x PAUSE frames: ignored",
         "rx_global_pause", "SAI_PORT_STAT_PAUSE_RX_PKTS",
@@ -163,7 +171,8 @@ COUNTERS: Final = (
     _port("rx_cnp", "rx_cnp", "RoCEv2 congestion notifications received", "rp_cnp_handled"),
     _port("tx_pfc", "tx_pfc", "PFC frames sent"),
     _port("tx_pfc_bytes", "tx_pfc_bytes", "their bytes"),
-    _port("tx_pfc_failed", "tx_pfc_failed", "PFC frames that could not be made for want of memory"),
-    _port("shaper_late", "late_ns", "microseconds that the shaper woke late, at most", gauge=True, unit=_NS_PER_US),
+    _port("tx_pfc_failed", "tx_pfc_failed", "PFC frames not sent for lack of memory"),
+    _port("shaper_late", "late_ns", "peak delay of the shaper's timer, in"
+        " microseconds", gauge=True, unit=_NS_PER_US),
 )  # fmt: skip
 """Every counter, in the order of the output."""

@@ -33,8 +33,8 @@ MEANINGS: Final[Mapping[EventKind, str]] = {
     EventKind.RESUMED: "resumed",
     EventKind.STORM: "storm",
     EventKind.RESTORED: "storm over",
-    EventKind.EXPIRED: "pause ran out",
-    EventKind.GROUP_DROPS: "drops what came in",
+    EventKind.EXPIRED: "pause expired",
+    EventKind.GROUP_DROPS: "drops received packets",
     EventKind.QUEUE_DROPS: "drops",
 }
 """A short text for each kind of event."""
@@ -216,7 +216,7 @@ def describe_value(event: PortEvent) -> str:
     if event.kind is EventKind.QUEUE_DROPS:
         return REASONS[Drop(event.value)]
     if event.kind is EventKind.GROUP_DROPS:
-        return f"no room; out of {event.towards}" if event.towards else "no room"
+        return f"no room; to leave by {event.towards}" if event.towards else "no room"
     return f"{event.value} quanta" if event.kind is EventKind.PAUSED else ""
 
 

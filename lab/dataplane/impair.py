@@ -95,7 +95,7 @@ def apply(place: ImpairmentHook, impairment: Impairment) -> None:
     if not 1 <= place.order <= LAST_PLACE:
         raise UsageError(f"there is no {place}", f"places go from 1 to {LAST_PLACE}")
     if impairment.duplicate and place.hook is not Hook.INGRESS:
-        raise UsageError(f"{place} cannot duplicate", "duplicate what comes in, at the other end of the link")
+        raise UsageError(f"{place} cannot duplicate", "duplicate received packets at the other end of the link")
     with bpf_object.Object.open(type_layouts.compile_checked(layout.SOURCE)) as program:
         program.set_constant("rl_asked", layout.record(impairment, place.order).tobytes())
         program.load()

@@ -28,25 +28,24 @@ _APART: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class PortPause:
-    """The pauses of ``peer`` by ``end``: number of XOFFs, and the paused share of the time, 0 to 1.
-
-    - ``since``: begin of the pauses in seconds of CLOCK_MONOTONIC, if known.
-    - ``forged``: ``peer`` was paused, but ``end`` sent no XOFF and is not in XOFF.
-    - ``behind``: the pauses that the paused node sends as a consequence.
-    """
+    """The pauses of ``peer`` by ``end``; ``since`` is in seconds of CLOCK_MONOTONIC, None if it is not known."""
 
     end: Endpoint
     peer: Endpoint
     xoffs: int
+    """XOFFs sent during the observation."""
     share: float
+    """Share of the observation in which the peer was paused, 0 to 1."""
     since: float | None = None
     forged: bool = False
+    """Whether the peer was paused although this end sent no XOFF and is not in XOFF."""
     behind: tuple[PortPause, ...] = ()
+    """The pauses that the paused node sends as a consequence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The root of a pause tree: the queue of ``end``, its largest ``depth`` in bytes, and the pauses that it causes.
+    """The root of a pause tree: the queue of ``end``, and the pauses that it causes.
 
     ``end`` is None for pauses without a congested queue: a cycle, or forged pauses.
     """
@@ -54,6 +53,7 @@ class Root:
     priority: int
     end: Endpoint | None
     depth: int
+    """Largest queue depth in bytes."""
     pauses: tuple[PortPause, ...]
 
 

@@ -92,7 +92,7 @@ class PortMaps:
         """Raise OperationFailed if the fabric was taken down."""
         if self.pin is not None and not self.pin.is_there():
             fabric = self.pin.path.parent.parent.name
-            raise OperationFailed(f"fabric {fabric} was taken down: its counters stand still", "rocelab ls")
+            raise OperationFailed(f"fabric {fabric} was taken down: its counters have ended", "rocelab ls")
 
     @property
     def config(self) -> NDArray[Any]:

@@ -76,6 +76,6 @@ def advise(slots: int, numbering: Numbering, qos: Mapping[str, NodeQos]) -> Iter
         else:
             message = (
                 f"a port holds {usable(slots)} packets: of less than {-(-node.pool // usable(slots))} bytes each"
-                " they do not fill the buffer, and are dropped before"
+                " they are dropped before the buffer is full"
             )
             yield QosAdvice(ports, "buffer.pool", message, "make it smaller, or build a smaller fabric")

@@ -90,7 +90,7 @@ def _head(topology: Topology) -> Iterator[str]:
     yield "Not in here:"
     yield from (f"- {what}" for what in left_out(topology))
     if asked := list(needs(topology)):
-        yield "What a node of the cluster needs for these; pods are privileged, which they need, too:"
+        yield "Requirements for the nodes of the cluster, in addition to privileged pods:"
         yield from (f"- {what}" for what in asked)
 
 

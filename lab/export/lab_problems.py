@@ -48,7 +48,7 @@ def nothing_left(lab: ReadLab, roles: Mapping[str, Role], strangers: Sequence[Re
 
 
 def _taken_for(lab: ReadLab, node: str, role: Role) -> Problem:
-    message = f"is taken for a {role}: {why(lab, node, role)}"
+    message = f"is treated as a {role}: {why(lab, node, role)}"
     return lab.problem(("topology", "nodes", node), message, "where that is wrong, label it")
 
 

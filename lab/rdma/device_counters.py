@@ -58,10 +58,12 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         mlx5="duplicate_request",
     ),
     "completer_retry_err": Meaning(
-        "times that sending was started again, after a NAK or a timeout", trouble=True, mlx5="local_ack_timeout_err"
+        "times that a QP resent from an earlier PSN, after a NAK or a timeout",
+        trouble=True,
+        mlx5="local_ack_timeout_err",
     ),
     "retry_exceeded_err": Meaning(
-        "QPs that broke because the peer never answered; rxe takes 7 retries as no limit",
+        "QPs that failed because the peer did not answer; rxe treats 7 retries as unlimited",
         trouble=True,
         mlx5="req_transport_retries_exceeded",
     ),
@@ -72,7 +74,7 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         "receiver-not-ready NAKs received: the peer had no buffer posted", trouble=True, mlx5="rnr_nak_retry_err"
     ),
     "retry_rnr_exceeded_err": Meaning(
-        "QPs that broke because the peer never posted a buffer", trouble=True, mlx5="req_rnr_retries_exceeded"
+        "QPs that failed because the peer posted no buffer", trouble=True, mlx5="req_rnr_retries_exceeded"
     ),
     "send_err": Meaning("packets that the host's own network stack refused to send", trouble=True),
     "link_downed": Meaning("times that the port went down", trouble=True, mlx5="link_downed"),

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 _SAYS: Final = {
     "fault": "Something is broken. The most likely root cause comes first.",
-    "capacity": "No fault was found: a link carries all that it can.",
-    "healthy": "Nothing is wrong that can be seen.",
-    "unknown": "Something is wrong, or too little is known to say what.",
+    "capacity": "No fault was found: a link is used to its capacity.",
+    "healthy": "No fault is visible.",
+    "unknown": "A fault is present but unidentified, or the evidence is insufficient.",
 }
 """The meaning of each outcome of a diagnosis."""
 
@@ -29,12 +29,12 @@ def diagnosed(facts: ReportFacts) -> Iterator[str]:
         return
     yield "## Diagnosis"
     yield ""
-    yield f"{_SAYS[found.outcome.value]} What was injected is not read for it (`rocelab diagnose RUN`)."
+    yield f"{_SAYS[found.outcome.value]} It does not use the record of injected faults (`rocelab diagnose RUN`)."
     yield ""
     for cause in found.causes:
         yield from _cause(cause)
     if found.unexplained:
-        yield "Not accounted for by any cause:"
+        yield "Unexplained by any cause:"
         yield ""
         yield from _evidence(found.unexplained)
 

@@ -38,7 +38,7 @@ def _heading(facts: ReportFacts) -> Iterator[str]:
     yield f"# {plain(facts.story.title or facts.name)}"
     yield ""
     if facts.why:
-        yield f"> **This recording is not whole**: {plain(facts.why)}."
+        yield f"> **This recording is incomplete**: {plain(facts.why)}."
         yield ""
     machine = " ".join(facts.host.get(name, "") for name in ("kernel", "machine")).strip()
     time = facts.host.get("time", "")
@@ -81,7 +81,7 @@ def _timeline(facts: ReportFacts) -> Iterator[str]:
     yield ""
     shown = facts.timeline[:_MOMENTS]
     yield from table(
-        ("second", "what", "told by"),
+        ("second", "event", "source"),
         ((f"{moment.at:.3f}", plain(moment.what), code(moment.source)) for moment in shown),
     )
     if len(facts.timeline) > len(shown):
@@ -98,7 +98,7 @@ def _seen(facts: ReportFacts) -> Iterator[str]:
     lines = list(seen(facts))
     yield from (f"- {plain(line)}" for line in lines)
     if not lines:
-        yield "No port stood still, and no counter of marks, drops or retransmissions grew."
+        yield "No port was stopped, and no counter of marks, drops or retransmissions grew."
     yield ""
 
 
@@ -109,7 +109,7 @@ def seen(facts: ReportFacts) -> Iterator[str]:
     for pause in (each for each in facts.standstills if each.start >= began):
         length = "to the end" if pause.open else f"for {pause.seconds:.3f} s"
         yield (
-            f"{pause.port} stood still in priority {pause.priority} {length},"
+            f"{pause.port} was stopped in priority {pause.priority} {length},"
             f" from {(pause.start - began) * 1000:.1f} ms {since} (events paused, resumed, expired)"
         )
     for measure in (measures.DROPPED, measures.ECN_MARKED, *DEVICE_FIGURES):
@@ -136,7 +136,7 @@ def _evidence(facts: ReportFacts) -> Iterator[str]:
     yield "## Evidence"
     yield ""
     if not facts.commands:
-        yield "No command was recorded. What the run counted can be looked at again:"
+        yield "No command was recorded. These commands show the counters of the run:"
         yield ""
         judge = "\nrocelab scenario judge RUN" if facts.told.scenario else ""
         yield from block(f"rocelab record show RUN{judge}")
@@ -153,7 +153,7 @@ def _evidence(facts: ReportFacts) -> Iterator[str]:
 def _packets(facts: ReportFacts) -> Iterator[str]:
     yield "### Packets"
     yield ""
-    yield "The first of each sort that was captured; `rocelab dissect RUN/FILE --packet N` takes one apart."
+    yield "The first captured packet of each kind; `rocelab dissect RUN/FILE --packet N` decodes it."
     yield ""
     rows = (
         (f"{each.at:.6f}", plain(each.what), code(each.link), f"{code(each.file)}, {each.number}", code(each.line))
@@ -184,7 +184,7 @@ def _checks(facts: ReportFacts) -> Iterator[str]:
         (plain(check.name), f"**{check.outcome}**", plain(check.evidence), plain(check.meaning))
         for check in facts.told.checks
     )
-    yield from table(("check", "verdict", "evidence", "what is true where it passes"), rows)
+    yield from table(("check", "verdict", "evidence", "condition"), rows)
 
 
 def _figures(facts: ReportFacts) -> Iterator[str]:
@@ -201,9 +201,9 @@ def _figures(facts: ReportFacts) -> Iterator[str]:
 def _transfers(facts: ReportFacts) -> Iterator[str]:
     yield "### Transfers"
     yield ""
-    yield "What pairs moved, and how long that took from the first message to the last (`transfers.jsonl`)."
+    yield "Payload of each pair, and the time from the first message to the last (`transfers.jsonl`)."
     yield ""
-    columns = ("pair", "verb", "phase", "from", "took", "payload", "goodput", "a message: median, at most")
+    columns = ("pair", "verb", "phase", "from", "took", "payload", "goodput", "message time: median, peak")
     yield from table(columns, (_transfer(each) for each in facts.transfers))
 
 
@@ -226,7 +226,7 @@ def rows_of(facts: ReportFacts, measure: Measure) -> list[list[ReportFigure]]:
 def _figure_table(facts: ReportFacts, measure: Measure, rows: list[list[ReportFigure]]) -> Iterator[str]:
     yield f"### {measure.heading}"
     yield ""
-    more = f"; {counted(len(rows) - _ROWS, 'row')} with less left out" if len(rows) > _ROWS else ""
+    more = f"; {counted(len(rows) - _ROWS, 'row')} with lower values omitted" if len(rows) > _ROWS else ""
     where = f"`counters/{measure.table(rows[0][0].priority)}.parquet`"
     yield f"{measure.meaning[:1].upper()}{measure.meaning[1:]} ({where}{more})."
     yield ""
@@ -255,10 +255,11 @@ def _ruled(facts: ReportFacts) -> Iterator[str]:
     yield "## What was ruled out"
     yield ""
     yield from table(
-        ("not", "for", "source"), ((plain(each.what), plain(each.because), code(each.source)) for each in facts.ruled)
+        ("not", "because", "source"),
+        ((plain(each.what), plain(each.because), code(each.source)) for each in facts.ruled),
     )
     if not facts.ruled:
-        yield "Nothing: of all that can be told from figures, each has something that speaks for it."
+        yield "Nothing: the figures contain evidence for each of the causes that they can exclude."
         yield ""
 
 
@@ -279,16 +280,16 @@ def _fix(facts: ReportFacts) -> Iterator[str]:
     whens = [sentence for sentence in facts.story.sentences if sentence.word == "When"]
     healed = [fault for fault in facts.faults if fault.end is not None]
     for fault in healed:
-        yield f"{code(f'{fault.kind} at {fault.place}')} was taken away at {fault.end:.3f} s (`truth/truth.jsonl`)."
+        yield f"{code(f'{fault.kind} at {fault.place}')} was healed at {fault.end:.3f} s (`truth/truth.jsonl`)."
     if healed and whens:
         yield f"In the story: {plain(whens[-1].text)}."
     advised = [cause.fix for cause in facts.diagnosis.causes if cause.fault] if facts.diagnosis else []
     if facts.told.answer is not None:
         yield f"{plain(facts.told.answer.fix)}"
     elif advised:
-        yield f"The diagnosis advises: {plain('; '.join(advised))}"
+        yield f"The diagnosis recommends: {plain('; '.join(advised))}"
     elif not healed:
-        yield "Nothing was mended in this run."
+        yield "No fault was repaired in this run."
     yield ""
 
 
@@ -297,11 +298,11 @@ def _verified(facts: ReportFacts) -> Iterator[str]:
     yield ""
     rows = [row for row in rows_of(facts, measures.TX_RATE) if row[0].value]
     if len(facts.phases) < 2 or not rows:
-        yield "The recording has no two phases to compare."
+        yield "The recording has fewer than two phases to compare."
         yield ""
         return
     first, last = facts.phases[0].name, facts.phases[-1].name
-    yield f"What the busiest ports sent in the last phase, {plain(last)}, beside the first, {plain(first)}:"
+    yield f"Rates of the busiest ports in the last phase, {plain(last)}, and in the first, {plain(first)}:"
     yield ""
     yield from table(("port", "series", plain(first), plain(last), "of the first"), (
         (plain(row[0].of), code(row[0].series), *(measures.TX_RATE.format(each.value) for each in (row[0], row[-1])),

@@ -105,9 +105,9 @@ def _lost(file: Path) -> list[_Wanted]:
     with file.open("rb") as stream:
         start = next((int(batch.time[0]) for batch in CaptureFile(stream, str(file)) if len(batch.time)), 0)
     for gap in facts.gaps[:1]:
-        many = f"PSN {gap.psn}" if gap.count == 1 else f"PSN {gap.psn} and {gap.count - 1} behind it"
+        many = f"PSN {gap.psn}" if gap.count == 1 else f"PSN {gap.psn} and {gap.count - 1} more"
         expression = All((Within(FilterField.QPN, ((gap.qp, gap.qp),)), LinkCondition(gap.link)))
-        return [_Wanted(f"{many} did not come: the packet in its place", expression, start + round(gap.time * _NS))]
+        return [_Wanted(f"{many} was lost: the packet in its place", expression, start + round(gap.time * _NS))]
     return []
 
 

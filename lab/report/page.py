@@ -44,8 +44,8 @@ def write_page(recording: Recording, facts: ReportFacts) -> str:
 def _page_of(recording: Recording, facts: ReportFacts) -> str:
     played = playback(recording, facts)
     script = f'{asset("uPlot.iife.min.js")}\n(() => {{\n"use strict";\n{_own()}\n}})();\n'
-    every = f"Of its samples every {played['every']}. is played: it is long." if played["every"] > 1 else ""
-    warning = f'<p class="warning">This recording is not whole: {escape(facts.why)}.</p>' if facts.why else ""
+    every = f"This recording is long: one of {played['every']} samples is played." if played["every"] > 1 else ""
+    warning = f'<p class="warning">This recording is incomplete: {escape(facts.why)}.</p>' if facts.why else ""
     return filled(
         "page.html",
         title=escape(facts.story.title or facts.name),

@@ -103,10 +103,10 @@ def _plots() -> Iterator[dict[str, Any]]:
     for measure in PLAYED:
         yield {"key": measure.name, "title": measure.heading, "says": measure.meaning, "steps": measure.unit.steps}
     yield {
-        "key": "again", "title": "RDMA losses and retries", "says": "counted by RDMA devices, in a second",
+        "key": "again", "title": "RDMA losses and retries", "says": "counted by RDMA devices, per second",
         "steps": MeasureUnit.PACKETS_PER_SECOND.steps,
     }  # fmt: skip
-    yield {"key": "sessions", "title": "Sessions", "says": "that are up", "steps": MeasureUnit.EVENTS.steps}
+    yield {"key": "sessions", "title": "Sessions", "says": "sessions that are up", "steps": MeasureUnit.EVENTS.steps}
 
 
 def _pauses(facts: ReportFacts) -> dict[str, dict[str, list[int]]]:

@@ -58,9 +58,9 @@ def ruled_out(recording: Recording, figures: Sequence[ReportFigure], phase: Reco
     if recording.devices and not any(_sum(figures, measure, phase) for measure in DEVICE_FIGURES):
         counters = ", ".join(measure.series() for measure in DEVICE_FIGURES)
         source = f"{counters} of all devices, phase {phase.name}"
-        yield RuledOut("packets that RDMA misses or sends again", "0 of all these counts", source)
+        yield RuledOut("lost or retransmitted RDMA packets", "all these counters are 0", source)
     changes = (
-        ("a link that goes down", "kernel", ("link",)),
+        ("a link failure", "kernel", ("link",)),
         ("a lost session", "routing", kinds_of(recording.topology)),
     )
     for what, source, kinds in changes:
@@ -75,15 +75,13 @@ def _by_ports(recording: Recording, figures: Sequence[ReportFigure], phase: Reco
         return
     longest = max(_of(figures, measures.PAUSED, phase), key=lambda figure: figure.value, default=None)
     if longest is None or not longest.value:
-        yield RuledOut("anything that PFC does", "no port was paused", _source(measures.PAUSED, phase))
+        yield RuledOut("an effect of PFC", "no port was paused", _source(measures.PAUSED, phase))
     elif longest.value < _STOPPED:
-        told = f"{longest.of}, the one that was paused longest, was so for {measures.PAUSED.format(longest.value)}"
-        yield RuledOut(
-            "a port that is stopped for good", told, f"{longest.series} of {longest.of}, phase {phase.name}"
-        )
+        told = f"{longest.of} was paused longest, for {measures.PAUSED.format(longest.value)}"
+        yield RuledOut("a permanently stopped port", told, f"{longest.series} of {longest.of}, phase {phase.name}")
     for measure, what in (
-        (measures.ECN_MARKED, "a queue above Kmin whose packets can be marked"),
-        (measures.DROPPED, "a loss that a port knows of"),
+        (measures.ECN_MARKED, "a queue above Kmin with ECT packets"),
+        (measures.DROPPED, "a drop counted by a port"),
     ):
         if not _sum(figures, measure, phase):
             yield RuledOut(what, f"0 {measure.meaning}", _source(measure, phase))
@@ -119,6 +117,6 @@ def alarms(figures: Sequence[ReportFigure], first: str, phase: str) -> Iterator[
             shown += 1
             was = before.get((most.of, most.priority), 0.0)
             yield (
-                f"{most.series} of {most.of} would have told: {measure.format(most.value)} in phase {phase},"
-                f" {measure.format(was)} in phase {first}"
+                f"{most.series} of {most.of} would have raised an alarm: {measure.format(most.value)} in phase"
+                f" {phase}, {measure.format(was)} in phase {first}"
             )

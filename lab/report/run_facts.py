@@ -251,7 +251,7 @@ def _timeline(recording: Recording, facts: ReportFacts) -> Iterator[TimelineEntr
         if fault.end is not None:
             yield TimelineEntry(fault.end, f"healed: {fault.kind} at {fault.place}", "truth/truth.jsonl")
     for pause in facts.standstills:
-        told = f"{pause.port} stands still: paused in priority {pause.priority} for {pause.seconds:.3g} s"
+        told = f"{pause.port} is stopped: paused in priority {pause.priority} for {pause.seconds:.3g} s"
         yield TimelineEntry(pause.start, told + (", to the end" if pause.open else ""), "events.jsonl: paused")
     for command in facts.commands:
         at = (command.ns - recording.clock.start) / _NS
@@ -282,29 +282,26 @@ def named(fault: ReportedFault) -> str:
 
 def _unknowns(recording: Recording, told: ScenarioText, diagnosis: Diagnosis | None) -> Iterator[str]:
     if recording.why:
-        yield f"The run did not end as it should: {recording.why}. What came after that is not known."
+        yield f"The run ended early: {recording.why}. Later events are unknown."
     if diagnosis is not None:
-        yield from (f"Not known to the diagnosis: {line}." for line in diagnosis.missing)
+        yield from (f"Unavailable to the diagnosis: {line}." for line in diagnosis.missing)
     elif told.why:
         yield f"No check judges this run: {told.why}."
     yield from (f"{check.name}: {check.evidence}." for check in told.checks if check.outcome == "unknown")
     if recording.truth() and diagnosis is None:
-        yield "The cause is known because it was injected. Nothing here was diagnosed."
+        yield "The cause is known because it was injected. This report contains no diagnosis."
     yield from _not_recorded(recording)
 
 
 def _not_recorded(recording: Recording) -> Iterator[str]:
     samples: Sequence[Any] = recording.samples["ns"]
     if not len(samples):
-        yield "The recording has no samples: no figure can be told."
+        yield "The recording has no samples, and so no figures."
     else:
-        yield (
-            f"Counters were read {recording.hz:g} times a second:"
-            " of what happens between two samples only events tell."
-        )
+        yield (f"Counters were read {recording.hz:g} times a second: between two samples only events are known.")
     if recording.skipped:
-        yield f"{recording.skipped} samples were due and not taken, because the machine was busy."
+        yield f"{recording.skipped} samples were missed, because the machine was busy."
     if not recording.captures:
-        yield "No packets were captured: single packets, their sequence numbers and NAKs are not known."
+        yield "No packets were captured: individual packets, sequence numbers and NAKs are unknown."
     if not recording.commands:
-        yield "No command of rocelab was recorded: what was done on the fabric meanwhile is not known."
+        yield "No rocelab command was recorded: actions on the fabric during the run are unknown."

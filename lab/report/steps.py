@@ -81,7 +81,7 @@ def _moment(facts: ReportFacts, whens: list[TurningPoint], place: int, after: in
         return at, bound
     start, end = max(at, within[0].start), min(until, within[0].end)
     number = after - len(behind)
-    return start + (end - start) * number / (number + 1), f"phase {within[0].name}, going on"
+    return start + (end - start) * number / (number + 1), f"phase {within[0].name}, continued"
 
 
 def _wave(facts: ReportFacts) -> Iterator[dict[str, Any]]:
@@ -93,6 +93,6 @@ def _wave(facts: ReportFacts) -> Iterator[dict[str, Any]]:
     first = wave[0].start
     hops = ", ".join(f"{pause.port} after {(pause.start - first) * 1000:.1f} ms" for pause in wave[1:])
     yield {
-        "word": "Wave", "text": f"{wave[0].port} stands still first, {hops}", "at": max(began, first - _LEAD),
-        "bound": "the first standstill", "nodes": [], "ports": [pause.port for pause in wave], "speed": _SLOW,
+        "word": "Wave", "text": f"{wave[0].port} stops first, {hops}", "at": max(began, first - _LEAD),
+        "bound": "the first stopped port", "nodes": [], "ports": [pause.port for pause in wave], "speed": _SLOW,
     }  # fmt: skip

@@ -155,7 +155,7 @@ class Router:
                 self._launch(self._command(binaries, daemon), daemon, group, launches)
             if config.late:
                 self._await_multicast(launches)
-                self._configure(config.late, "what it is to ask for", launches)
+                self._configure(config.late, "its IGMP joins", launches)
             self._configure(config.own, "its lines of frr", launches)
 
     def _configure(self, lines: Sequence[str], what: str, launches: Launches) -> None:

@@ -31,7 +31,7 @@ _CLASSIC_MAGIC: Final = {  # the first four octets: big endian, units per second
 _CLASSIC_HEADER: Final = 24
 _CLASSIC_RECORD: Final = 16
 _SECTION_MAGIC: Final = pcapng.SECTION_HEADER.to_bytes(4)
-_EARLIER: Final = "what comes before is good; the rest cannot be read"
+_EARLIER: Final = "the data before it is intact; the rest cannot be read"
 
 
 class CaptureFile:
@@ -81,7 +81,7 @@ class CaptureFile:
         elif head == _SECTION_MAGIC:
             yield from self._sections()
         else:
-            self._refuse("is neither pcapng nor pcap", "give a file that rocelab capture, dumpcap or tcpdump wrote")
+            self._refuse("is neither pcapng nor pcap", "give a file written by rocelab capture, dumpcap or tcpdump")
         window.release()
 
     def _refuse(self, message: str, remedy: str) -> NoReturn:
@@ -102,7 +102,7 @@ class CaptureFile:
                     window.widen()
                 return walked
             if walked.broken:
-                self._block_damage(0, f"says that it is {walked.next_size} bytes long")
+                self._block_damage(0, f"has a length field of {walked.next_size} bytes")
                 return None
             if window.exhausted:
                 if window.end:
@@ -191,7 +191,7 @@ class CaptureFile:
             return count
         self._blocks += wrong
         self._block_damage(
-            int(walked.start[wrong]), f"says {totals[wrong]} bytes at its start and {again[wrong]} at its end"
+            int(walked.start[wrong]), f"has length {totals[wrong]} at its start and {again[wrong]} at its end"
         )
         self._blocks -= wrong
         return wrong
@@ -232,8 +232,8 @@ class CaptureFile:
         self.packets += count
         described = interface < np.searchsorted(np.array(described_at, np.int64), start)
         fits = room & (captured <= total - np.where(simple, 16, 32))
-        self.damages.add_packets(number[~fits], "its block is too short for the bytes that it says were captured")
-        self.damages.add_packets(number[fits & ~described], "refers to an interface that was not described before it")
+        self.damages.add_packets(number[~fits], "its block is shorter than its captured length")
+        self.damages.add_packets(number[fits & ~described], "refers to an interface that is not described before it")
         good = fits & described
         interface = np.where(good, interface, 0)
         time = section.nanoseconds(interface, high, low, good)
@@ -268,7 +268,7 @@ class CaptureFile:
             if not plain.good.all():
                 if foreign := int(plain.foreign.sum()):
                     self.foreign[linktype] += foreign
-                what = f"cannot be read as of a link of type {linktype}"
+                what = f"cannot be decoded with link type {linktype}"
                 self.damages.add_packets(batch.number[rows[~plain.good & ~plain.foreign]], what)
                 kept = np.ones(len(batch.start), np.bool_)
                 kept[rows] = plain.good

@@ -58,14 +58,14 @@ class PcapngSection:
             if kind == pcapng.INTERFACE_STATISTICS:
                 return self._count(body, statistics)
         except error:
-            return "is too short for what it is"
+            return "is too short for its type"
         if kind == _OBSOLETE_PACKET:
-            return "is a packet of a kind that nobody writes any more"
+            return "is an obsolete Packet Block, which is not supported"
         return ""
 
     def _describe(self, body: bytes, interfaces: list[Interface]) -> str:
         if len(self.clocks) >= MAX_INTERFACES or len(interfaces) >= MAX_INTERFACES:
-            return f"is interface {len(self.clocks) + 1}, more than any capture has"
+            return f"is interface {len(self.clocks) + 1}; more are not supported"
         linktype, _, snaplen = self._unpack("HHI", body, 0)
         options = self._options(body, 8)
         name = options.get(pcapng.IF_NAME, f"interface {len(self.clocks)}".encode())
@@ -90,7 +90,7 @@ class PcapngSection:
     def _count(self, body: bytes, statistics: dict[int, Statistics]) -> str:
         number, _, _ = self._unpack("III", body, 0)
         if number >= len(self.clocks):
-            return f"refers to interface {number}, described are {len(self.clocks)}"
+            return f"refers to interface {number}, but only {len(self.clocks)} are described"
         options = self._options(body, 12)
         received, dropped = (
             self._unpack("Q", options.get(code, bytes(8)), 0)[0] for code in (pcapng.ISB_IFRECV, pcapng.ISB_IFDROP)

@@ -39,7 +39,7 @@ _SAMPLED: Final = 4
 _LEAST_FLOWS: Final = 8  # per spread: fewer flows cannot be expected to spread evenly
 
 _MEANINGS: Final = {
-    ACKS[RNR]: "the responder had no receive posted: it is slow, or posts too few",
+    ACKS[RNR]: "the responder had no receive buffer posted: it is slow, or posts too few",
     ACKS[SEQUENCE_ERROR]: "packets were lost or reordered on the way to the responder",
     ACKS[3]: "the responder does not support or expect the request",
     ACKS[4]: "wrong rkey, address or permission",
@@ -76,7 +76,7 @@ _SIGNS: Final = (
         "in error, the address or DestQP is wrong, a filter drops the flow, or its packets are larger than an MTU on "
         "the path",
         lambda flow: (int(flow.never_answered > 0), flow.resent),
-        lambda _, again: f"never answered, though others are: asked again {counted(again, 'time')}",
+        lambda _, again: f"never answered, unlike other requests: {counted(again, 'retry', 'retries')}",
     ),
     _Sign(
         "packets or their ACKs were lost or reordered",
@@ -91,30 +91,32 @@ _SIGNS: Final = (
         lambda times, again: f"{counted(times, 'go-back-N episode')}, {counted(again, 'packet')} retransmitted",
     ),
     _Sign(
-        "nothing need be lost: the requester's timer expired behind a pause that lasted longer than its timeout",
+        "probably no packet was lost: a pause lasted longer than the requester's timeout",
         lambda flow: (0, 0) if flow.looped or flow.never_answered else (flow.paused_timeouts, flow.paused_resent),
         lambda times, again: (
-            f"{counted(times, 'timeout')} while flow control stopped the link, {counted(again, 'packet')} sent again"
+            f"{counted(times, 'timeout')} while the link was paused, {counted(again, 'packet')} retransmitted"
         ),
     ),
     _Sign(
-        "nothing was lost: the responder had asked to wait and come again",
+        "no packet was lost: the responder asked the requester to wait and retry",
         lambda flow: (flow.rnr_retries, flow.rnr_resent),
-        lambda times, again: f"{counted(times, 'RNR retry', 'RNR retries')}, {counted(again, 'packet')} sent again",
+        lambda times, again: (
+            f"{counted(times, 'RNR retry', 'RNR retries')}, {counted(again, 'packet')} retransmitted"
+        ),
     ),
     _Sign(
-        "the other end is gone, or packets get there no more, or nothing that it answers comes back; when its "
-        "retries are used up a requester ends with status 12 (transport retry counter exceeded)",
+        "the other end is down, or requests or answers do not arrive; a requester without retries left ends with"
+        " status 12 (transport retry counter exceeded)",
         lambda flow: (int(flow.unanswered > 0),),
-        lambda _: "asked again, twice or more, and was not answered any more",
+        lambda _: "retried twice or more without an answer",
     ),
     _Sign(
-        "packets were lost on the way to the responder, which keeps what came behind them (selective repeat)",
+        "packets were lost on the way to the responder, which keeps later packets (selective repeat)",
         lambda flow: (flow.repeats,),
-        lambda times: f"{counted(times, 'lost packet')} retransmitted alone, as a NAK asked for",
+        lambda times: f"{counted(times, 'lost packet')} retransmitted alone, as requested by a NAK",
     ),
     _Sign(
-        "they were lost or overtaken before this place",
+        "they were lost or reordered before the capture point",
         lambda flow: (max(0, flow.missing - flow.unseen), flow.gaps),
         lambda missing, gaps: f"{counted(missing, 'PSN')} missing in {counted(gaps, 'gap')}",
     ),
@@ -130,7 +132,7 @@ _SIGNS: Final = (
         lambda late: f"{counted(late, 'packet')} out-of-order",
     ),
     _Sign(
-        "they were lost before here",
+        "they were lost before the capture point",
         lambda flow: (flow.response_gaps,),
         lambda gaps: f"READ responses are missing in {counted(gaps, 'place')}",
     ),
@@ -175,12 +177,12 @@ def _incomplete_flows(found: _Streams) -> Iterator[CaptureFinding]:
     packets, missing, gaps = found.totals()
     if missing >= _SAMPLED * packets:
         what = f"about 1 packet of {round((packets + missing) / packets)} is in the file: it is a sample"
-        how = "capture every packet, by a mirror that does not sample"
+        how = "capture every packet, with a mirror that does not sample"
     else:
-        what = f"{counted(missing, 'PSN')} missing in {counted(gaps, 'gap')}, of which none was sent again"
+        what = f"{counted(missing, 'PSN')} missing in {counted(gaps, 'gap')}, none retransmitted"
         how = "capture with a larger buffer, or a filter"
     yield found.finding(
-        what, f"the capture lacks them, and so losses and latencies are not known: {how}", unjudged=True
+        what, f"the capture lacks them, so that losses and latencies are unknown: {how}", unjudged=True
     )
 
 
@@ -314,37 +316,37 @@ def _file(facts: AnalysisFacts, copies: int) -> Iterator[CaptureFinding]:
         )
     if facts.dropped:
         lost = f"{counted(sum(facts.dropped.values()), 'packet')} lost while capturing"
-        yield of_links(facts.dropped, lost, "gaps there may not be the network's")
+        yield of_links(facts.dropped, lost, "gaps there may come from the capture, not from the network")
     if facts.backwards > _DISORDER:
         yield CaptureFinding(
-            f"packets are not in the order of time: some are {format_time(facts.backwards)} earlier than ones before",
-            "files were put one behind the other, and answers may not be found: mergecap or reordercap sorts them",
+            f"packets are not in time order: some are {format_time(facts.backwards)} earlier than preceding ones",
+            "files were concatenated, and responses may not be matched: mergecap or reordercap sorts them",
             note=True,
         )
     if facts.short:
         yield CaptureFinding(
-            f"{counted(facts.short, 'packet')} shorter than the IP header says: what is there was analysed",
-            "a mirror cut them before their length was written",
+            f"{counted(facts.short, 'packet')} shorter than the IP length: the captured part was analysed",
+            "a mirror truncated them and wrote the truncated length",
             note=True,
             count=facts.short,
         )
     if facts.rocev1:
         yield CaptureFinding(
-            f"{counted(facts.rocev1, 'packet')} of RoCEv1, which no router forwards and no UDP port tells to ECMP",
-            "the GID index that the program uses is one of type RoCE v1: take one of type RoCE v2 (show_gids, "
-            "NCCL_IB_GID_INDEX, ib_write_bw -x)",
+            f"{counted(facts.rocev1, 'packet')} of RoCEv1, which is not routed and has no UDP port for ECMP",
+            "the program uses a GID index of type RoCE v1: use one of type RoCE v2 (show_gids, NCCL_IB_GID_INDEX,"
+            " ib_write_bw -x)",
             note=True,
         )
     if facts.copies_alike:
         yield CaptureFinding(
-            f"{counted(facts.copies_alike, 'packet')} in the file again, alike in every header: each is counted once",
-            "the mirror shows both what came into a switch and what left it, or several switches",
+            f"{counted(facts.copies_alike, 'duplicate packet')} with identical headers: each is counted once",
+            "the mirror covers both ingress and egress of a switch, or several switches",
             note=True,
         )
     if copies := copies - facts.copies_alike:
         yield CaptureFinding(
-            f"{counted(copies, 'packet')} in the file again, one hop or more further on: each is counted once",
-            "the mirror shows what came into a router and what left it, or several; or a router sent them back",
+            f"{counted(copies, 'duplicate packet')} from one hop or more further on: each is counted once",
+            "the mirror covers ingress and egress of a router, or several routers; or a router sent the packets back",
             note=True,
             count=copies,
         )
@@ -354,22 +356,22 @@ def _bounds(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
     """Yield findings about data that was dropped to bound memory."""
     if facts.untracked:
         yield CaptureFinding(
-            f"{counted(facts.untracked, 'packet')} of more flows than are told apart ({MAX_FLOWS:,})",
-            "a capture of very many flows, an attack, or a damaged file; a filter makes them fewer",
+            f"{counted(facts.untracked, 'packet')} beyond the limit of {MAX_FLOWS:,} flows",
+            "the capture has very many flows, shows an attack, or is damaged; use a filter to reduce them",
             count=facts.untracked,
         )
     if facts.broken_off:
         yield CaptureFinding(
-            f"{counted(facts.broken_off, 'flow')} lost packets while {MAX_SEQUENCES:,} others had, too: what became "
-            "of these is not known",
-            "so that memory is bounded; a filter makes them fewer",
+            f"{counted(facts.broken_off, 'flow')} with losses beyond the limit of {MAX_SEQUENCES:,}: their recovery"
+            " is not known",
+            "the limit bounds memory; use a filter to reduce the flows",
             note=True,
             count=facts.broken_off,
         )
     if facts.untimed:
         yield CaptureFinding(
-            f"{counted(facts.untimed, 'latency', 'latencies')} of more flows than are timed ({MAX_TIMES:,})",
-            "so that memory is bounded; a filter makes them fewer",
+            f"{counted(facts.untimed, 'latency', 'latencies')} beyond the limit of {MAX_TIMES:,} timed flows",
+            "the limit bounds memory; use a filter to reduce the flows",
             note=True,
             count=facts.untimed,
         )
@@ -393,7 +395,7 @@ def _unanswered_marks(
     if silent:
         (marked,) = silent.totals()
         meaning = (
-            "SoftRoCE sends no CNPs, so that ECN slows nobody here; a NIC would"
+            "SoftRoCE sends no CNPs, so that ECN does not slow senders here; a NIC would"
             if facts.emulated
             else "the receiver does not slow its sender"
         )
@@ -406,10 +408,10 @@ def _spread(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
     uneven.sort(key=lambda group: group.jain)
     if uneven:
         names = [", ".join(group.bytes) for group in uneven]
-        where = names[0] if len(names) == 1 else f"{len(names)} groups of parallel links, the worst {names[0]}"
+        where = names[0] if len(names) == 1 else f"{len(names)} groups of parallel links, the worst is {names[0]}"
         yield CaptureFinding(
             f"{where}: uneven spread, Jain index {uneven[0].jain:.2f}",
-            "too little entropy for ECMP: few source ports, or every switch hashes alike",
+            "too little entropy for ECMP: few source ports, or the same hash at every switch",
             count=len(names),
             examples=tuple(names[:_EXAMPLES]),
         )

@@ -48,10 +48,10 @@ def _outside(facts: AnalysisFacts, paused: set[int]) -> Iterator[CaptureFinding]
         first = next(iter(names))
         whose = first if len(names) == 1 else f"{len(names)} flows, the first {first}"
         yield CaptureFinding(
-            f"{whose}: DSCP {', '.join(map(str, dscps))}, by the usual map priority {priority}, "
+            f"{whose}: DSCP {', '.join(map(str, dscps))}, usually priority {priority}, "
             f"while PFC pauses priority {classes}",
-            "RoCE outside of the lossless class is dropped where there is congestion: set the traffic class "
-            "(NCCL_IB_TC, ib_write_bw --tclass), or the map from DSCP to priority",
+            "RoCE outside of the lossless class is dropped under congestion: set the traffic class (NCCL_IB_TC,"
+            " ib_write_bw --tclass), or the map from DSCP to priority",
             # With other RoCE in the paused class, this may be a second lossless class.
             note=inside and priority > 0,
             count=len(names),
@@ -71,7 +71,7 @@ def _changed(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
         whose = names[0] if len(names) == 1 else f"{len(names)} flows, the first {names[0]}"
         yield CaptureFinding(
             f"{whose}: DSCP {old} at {before_link} and {new} at {after_link}",
-            "a switch rewrites it, or a tunnel does not inherit it: from there on RoCE is in another class",
+            "a switch rewrites it, or a tunnel does not inherit it: beyond that point RoCE is in another class",
             count=len(names),
             examples=tuple(names)[:_EXAMPLES],
         )

@@ -38,8 +38,8 @@ def hidden_by(wanted: Expression | None, captured: Sequence[str]) -> str:
             if _lets_through(parse(text, lambda _: [_NOBODY])):
                 return ""
         except UsageError:
-            return f"perhaps not captured, the capture's filter was {text!r}"
-    return f"not captured, the capture's filter was {captured[0]!r}"
+            return f"perhaps not captured: the capture filter was {text!r}"
+    return f"not captured: the capture filter was {captured[0]!r}"
 
 
 def _lets_through(expression: Expression) -> bool:

@@ -25,7 +25,7 @@ def loop_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
     hops = f" of {first.hops} hops" if first.hops else ""
     ttl = "inner TTL" if first.inner else "TTL"
     yield CaptureFinding(
-        f"{whose}: {packets} in a circle{hops}: PSN {first.psn} came by {_where(first)}, its {ttl} smaller each time",
+        f"{whose}: {packets} in a loop{hops}: PSN {first.psn} passed {_where(first)}, with a lower {ttl} each time",
         _meaning(first),
         count=len(names),
         examples=names[:_EXAMPLES],
@@ -35,10 +35,10 @@ def loop_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
 def _meaning(loop: Loop) -> str:
     if loop.inner:
         return (
-            f"a routing loop in the overlay: leaves or VRFs have each other as the next hop to {loop.dst}; "
-            "compare the routes of their VRFs"
+            f"a routing loop in the overlay: leaves or VRFs are each other's next hop to {loop.dst}; compare the"
+            " routes of their VRFs"
         )
-    return f"a routing loop: the routers there have each other as the next hop to {loop.dst}; compare their routes"
+    return f"a routing loop: the routers there are each other's next hop to {loop.dst}; compare their routes"
 
 
 def _name(loop: Loop) -> str:

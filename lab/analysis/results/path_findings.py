@@ -18,12 +18,12 @@ _ALL: Final = 8
 """A flow with at least this many ICRCs, all wrong, suggests a faulty sender or an edited file."""
 _EXAMPLES: Final = 10
 _MEANINGS: Final = {
-    "port unreachable": "nothing takes UDP port 4791 there: no RDMA device is up, or the address is wrong",
-    "host unreachable": "the router has no neighbour with that address: the host is down, or its ARP or ND fails",
+    "port unreachable": "UDP port 4791 is closed there: no RDMA device is up, or the address is wrong",
+    "host unreachable": "the router cannot resolve that address: the host is down, or its ARP or ND fails",
     "network unreachable": "the router has no route there",
     "prohibited": "an access list rejects it",
     "fragmentation needed": "a link behind this router has an MTU smaller than the packets",
-    "time exceeded": "the TTL was used up on the way: a routing loop, or a TTL that is too small",
+    "time exceeded": "the TTL expired on the way: a routing loop, or a TTL that is too small",
 }
 
 
@@ -87,13 +87,13 @@ def _icrcs(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
     firsts = {(error.src, error.dst, error.qp): error for error in reversed(errors)}.values()
     between = sorted({f"between {error.after} and {error.link}" for error in firsts if error.after is not None})
     if between:
-        meaning = f"a cable, port or switch changed the packets {', '.join(between)}: before that they were right"
+        meaning = f"a cable, port or switch changed the packets {', '.join(between)}: they were correct before"
     elif errors and all(error.wrong == error.checked >= _ALL for error in errors):
-        meaning = "every packet of these flows is so: the sender computes it otherwise, or the file was edited"
+        meaning = "every packet of these flows is wrong: the sender miscalculates the ICRC, or the file was edited"
     else:
         meaning = (
-            "changed on the way here by a cable, port or switch, or by the sender or the file; capture at several "
-            "links to see where"
+            "changed by a cable, port or switch before the capture point, by the sender, or in the file; capture at"
+            " several links to locate it"
         )
         meaning += "" if facts.icrc.every else ", and check every packet: --icrc"
     yield CaptureFinding(

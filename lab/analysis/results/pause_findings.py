@@ -24,7 +24,7 @@ _Group = tuple[int | None, bool]
 _ODD: Final = {
     "opcode": (
         "MAC control with the reserved opcode {number:#06x}",
-        "no receiver pauses for it (IEEE 802.3 table 31A-1): PFC is 0x0101, Pause 0x0001",
+        "no receiver obeys it (IEEE 802.3 table 31A-1): PFC is 0x0101, Pause 0x0001",
         False,
     ),
     "no class": (
@@ -100,7 +100,7 @@ def _paused(facts: AnalysisFacts, cls: int | None, ports: Mapping[str, PausedPor
     worst = next(iter(ports.values()))
     up_to = "up to " if len(ports) > 1 else ""
     known = worst.paused is not None and worst.paused >= worst.least
-    bound = "" if known else ", at whatever rate of the link up to 800 Gb/s"
+    bound = "" if known else ", at any link rate up to 800 Gb/s"
     at_least = up_to if known else "at least "
     share = f"{worst.least / facts.seconds:.0%} of the capture"
     what = f"{_class(cls)} paused for {at_least}{format_time(worst.least)}, {share}"
@@ -108,10 +108,10 @@ def _paused(facts: AnalysisFacts, cls: int | None, ports: Mapping[str, PausedPor
         return of_links(
             ports,
             f"{what}{bound}, by {counted(sum(port.xoff for port in ports.values()), 'XOFF')} and no XON",
-            "a PFC storm: the sender stops its peer again and again and never resumes it; look for a receiver or NIC "
-            "that hangs, and for a PFC watchdog",
+            "a PFC storm: the sender pauses its peer again and again and never resumes it; look for a receiver or"
+            " NIC that hangs, and for a PFC watchdog",
         )
-    return of_links(ports, what + bound, "congestion further on, or a receiver that stopped reading")
+    return of_links(ports, what + bound, "congestion downstream, or a receiver that stopped reading")
 
 
 def _not_judged(facts: AnalysisFacts, cls: int | None, ports: Mapping[str, PausedPort]) -> CaptureFinding:
@@ -123,9 +123,9 @@ def _not_judged(facts: AnalysisFacts, cls: int | None, ports: Mapping[str, Pause
         ports,
         f"{_class(cls)} paused by {counted(xoff, 'XOFF')} and {xon} XON, "
         f"between {format_time(worst.least)} and {format_time(worst.most)}{share}",
-        "the capture is too short to tell: capture for longer"
+        "the capture is too short for a verdict: capture for longer"
         if known or not facts.seconds
-        else "how long quanta last depends on the link's rate, which is not in the file: give --rate",
+        else "the duration of quanta depends on the link's rate, which is not in the file: use --rate",
         unjudged=True,
     )
 
@@ -140,14 +140,14 @@ def _both_kinds(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
         yield of_links(
             both,
             "both PFC and IEEE 802.3 Pause from one sender",
-            "Pause stops every priority, also those that may lose packets; a link must have one of them only",
+            "Pause stops every priority, including lossy ones; a link must use only one of them",
         )
     stopping = {_place(port) for port in facts.pauses if port.cls is None and port.xoff}
     if only := [place for place, found in kinds.items() if found == {True} and place in stopping]:
         yield of_links(
             only,
             "IEEE 802.3 Pause, which stops all priorities",
-            "global pause is on, not PFC: lossy traffic and RoCE stop together",
+            "global pause is enabled instead of PFC: lossy traffic and RoCE stop together",
             note=True,
         )
 

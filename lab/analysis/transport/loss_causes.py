@@ -88,9 +88,9 @@ def _where(loss: Loss) -> str:
 
 
 _ANSWERED: Final = {
-    TIMEOUT: "nobody answered until the requester's timer expired (timeout)",
-    UNKNOWN: "what answered is not in the capture",
-    IMPLIED: "the requester saw the gap itself (implied NAK)",
+    TIMEOUT: "no answer until the requester's timer expired (timeout)",
+    UNKNOWN: "the trigger of the retransmission is not in the capture",
+    IMPLIED: "the requester detected the gap (implied NAK)",
 }
 
 

@@ -60,13 +60,13 @@ _FRAMES: Final = Models(_NAMES, {DecodedFrame: {"aeth": _Syndrome | None, "opcod
 _DECODED: Final[Any] = create(
     "Decoded",
     __base__=_Seen,
-    __doc__="``rocelab dissect --summary``: a packet by its fields; what it has not got is null.",
+    __doc__="``rocelab dissect --summary``: the fields of a packet; null for those that it lacks.",
     **{name: (field.annotation, ...) for name, field in _FRAMES.of(DecodedFrame).model_fields.items()},
 )
 _CHOSEN: Final[Any] = create(
     "Chosen",
     __base__=Answer,
-    __doc__="``rocelab dissect --columns``: those that were asked for.",
+    __doc__="``rocelab dissect --columns``: the requested columns.",
     **dict.fromkeys(COLUMNS, (str | int | float | bool | None, None)),
 )
 Dissect: Final[Any] = create(

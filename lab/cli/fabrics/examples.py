@@ -41,7 +41,7 @@ def list_(as_json: JsonFlag = False) -> None:
     if as_json:
         print_json([{"name": name, "about": told} for name, told in rows])
     else:
-        stdout.print(table("examples", ("name", "what it is"), rows))
+        stdout.print(table("examples", ("name", "description"), rows))
 
 
 @app.command()

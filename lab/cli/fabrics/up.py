@@ -79,6 +79,6 @@ def _show(fabric: Fabric, watch: Stopwatch, what: str) -> None:
     spent = ", ".join(f"{stage} {format_time(seconds)}" for stage, seconds in watch.seconds.items())
     if topology.faults:
         faults = counted(len(topology.faults), "fault")
-        stdout.print(f"{faults} declared: rocelab fault ls tells what is there", highlight=False)
+        stdout.print(f"{faults} declared: rocelab fault ls lists the active ones", highlight=False)
     virtual = " of virtual time" if time_source.lives_in() == time_source.VIRTUAL else ""
     stdout.print(f"{what} in {format_time(sum(watch.seconds.values()))}{virtual} ({spent})", highlight=False)

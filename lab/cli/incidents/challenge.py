@@ -128,7 +128,7 @@ def hint(fabric: FabricOption = None, as_json: JsonFlag = False) -> None:
         return
     stdout.print(table("hints", ("about", "hint"), [tuple(each.values()) for each in given]))
     if about.hints == len(RUNGS):
-        verdict_table.tell("that was the last; rocelab scenario explain tells everything")
+        verdict_table.tell("that was the last hint; rocelab scenario explain shows the whole answer")
 
 
 def check(
@@ -198,7 +198,7 @@ def fix(
     else:
         _say(f"the fix: {answer.fix}")
         verdict_table.show(run, judged)
-        verdict_table.tell(f"{_told(taken)}; rocelab scenario explain, and rocelab report {run}, tell the rest")
+        verdict_table.tell(f"{_told(taken)}; for more, rocelab scenario explain and rocelab report {run}")
     verdict_table.end([judged])
 
 

@@ -137,7 +137,7 @@ def inject(
         raise UsageError("--background needs --after or --for", "add one of them, or omit --background")
     if background:
         _leave_running(running)
-        stderr.print(f"{wish}, {timing}: rocelab fault ls tells its number", markup=False, highlight=False)
+        stderr.print(f"{wish}, {timing}: rocelab fault ls shows its number", markup=False, highlight=False)
     elif timing.attended:
         _attend(running, wish, timing, as_json)
     else:

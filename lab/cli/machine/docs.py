@@ -33,7 +33,7 @@ def docs(
         _print_schema(schema)
     elif topic is None:
         rows = [(each, _text(each).partition("\n")[0].removeprefix("# ")) for each in topics()]
-        stdout.print(table("rocelab docs TOPIC", ("topic", "what it is about"), rows))
+        stdout.print(table("rocelab docs TOPIC", ("topic", "title"), rows))
     elif topic not in topics():
         raise UsageError(f"no page about {topic}", suggest(topic, topics(), f"the pages are {', '.join(topics())}"))
     elif stdout.is_terminal:

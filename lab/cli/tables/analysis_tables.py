@@ -227,7 +227,7 @@ def _pause_trees(facts: AnalysisFacts) -> None:
     """Print pause trees if a pause led to another one; single pauses are in the table."""
     if not any(pause.behind for tree in facts.pause_trees for pause in tree.pauses):
         return
-    _line("Who paused whom first")
+    _line("Pause trees")
     for tree in facts.pause_trees[:_ROWS]:
         what = "all classes" if tree.priority is None else f"priority {tree.priority}"
         stdout.print(draw(f"{tree.node}, {what}", map(_branch, tree.pauses)))

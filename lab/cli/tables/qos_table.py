@@ -61,7 +61,7 @@ def port_tables(end: Endpoint, node: NodeQos, port: PortQos, unlike: Sequence[st
     pause = format_time(quanta_to_seconds(port.pfc.quanta, port.rate))
     yield table(f"{end} (emulated)", ("setting", "value"), [
         ("link", f"{format_rate(port.rate)}, MTU {port.mtu}, delay {format_time(port.delay)}"),
-        ("node's buffer", f"{format_size(node.pool)}, of which the ports share {format_size(node.shared)}"),
+        ("node's buffer", f"{format_size(node.pool)}, {format_size(node.shared)} shared by the ports"),
         ("headroom allows", f"{format_time(port.reaction)} until a pause is obeyed"),
         ("trust", port.trust.value),
         ("PFC", f"priorities {_numbers(members(port.pfc.priorities))}, {_directions(port.pfc)}"),

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from lab.dataplane.port_maps import PortMaps
 
 _MIN_INTERVAL: Final = 0.05
-_NAME_COLUMNS: Final = ("counter", "what it counts", "mlx5 (ethtool -S)", "SONiC, SAI")
+_NAME_COLUMNS: Final = ("counter", "meaning", "mlx5 (ethtool -S)", "SONiC, SAI")
 _LABEL: Final = "Emulated ports: counted by the data plane in the kernel, not by an ASIC."
 
 _CLEAR: Final = "clear"
@@ -271,4 +271,4 @@ def _labels(view: View) -> Iterator[str]:
     yield _LABEL
     if drains := [end for end in view.ends if drained_interface(end.interface) != end.interface]:
         name, interface = drains[0].interface, drained_interface(drains[0].interface)
-        yield f"{name} is the queue out of which a host takes what {interface} received, at its nic.drain."
+        yield f"{name} is the receive queue of {interface}, which the host drains at its nic.drain."

@@ -163,7 +163,7 @@ def _print(made: Plan, cell: int, bound: int | None) -> None:
     heading = f"headroom at {format_rate(cable.rate)}, {cable.length:g} m, MTU {cable.mtu}"
     terms = [(each.name, format_size(each.size), each.arithmetic, each.source) for each in made.terms]
     total = ("headroom", format_size(made.size("headroom")), f"{made.size('headroom')} B, the sum", "")
-    stdout.print(table(heading, ("what arrives after XOFF", "size", "arithmetic", "source"), [*terms, total]))
+    stdout.print(table(heading, ("arrives after XOFF", "size", "arithmetic", "source"), [*terms, total]))
     choices = [(_HEADS[each.name], _value(each), each.arithmetic, each.source) for each in made.choices]
     title = f"thresholds for {made.senders} senders, RTT {format_time(made.rtt)}"
     stdout.print(table(title, ("threshold", "value", "arithmetic", "source"), choices))

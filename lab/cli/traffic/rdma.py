@@ -250,7 +250,7 @@ def _counter_table(meter: Meter) -> Any:
         for name, grown in changes.items()
     ]
     title = f"RDMA counters that changed in the {format_time(meter.seconds)} measured (! points to a fault)"
-    return table(title, ("host", "counter", "by", "what it counts"), rows)
+    return table(title, ("host", "counter", "by", "meaning"), rows)
 
 
 def _size(text: str) -> int:

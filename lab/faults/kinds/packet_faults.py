@@ -65,7 +65,7 @@ class Impaired(Fault[M], Generic[M]):
     @override
     def claims(self) -> frozenset[str]:
         return frozenset(
-            f"what {'comes in' if self.hook is Hook.INGRESS else 'goes out'} at {end}" for end in self.where()
+            f"packets {'received' if self.hook is Hook.INGRESS else 'sent'} at {end}" for end in self.where()
         )
 
     @override

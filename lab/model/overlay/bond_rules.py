@@ -54,8 +54,8 @@ def _is_one_segment(
     links = [_link_at(topology, end) for end in members]
     leaves = list(dict.fromkeys(link.other(end).node for link, end in zip(links, members, strict=True)))
     if len(leaves) == 1:
-        message = f"are all on {leaves[0]}: nobody else has the segment"
-        yield SpecFinding((*path, "members"), message, "take links to two leaves or more, or leave the bond out")
+        message = f"are all on {leaves[0]}: no other leaf has the segment"
+        yield SpecFinding((*path, "members"), message, "use links to two leaves or more, or omit the bond")
     elif bond.forwarder is not None and bond.forwarder not in leaves:
         remedy = suggest(bond.forwarder, leaves, f"name {leaves[0]}")
         yield SpecFinding((*path, "forwarder"), f"{bond.forwarder} is no leaf of it", remedy)

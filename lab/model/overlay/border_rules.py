@@ -61,9 +61,9 @@ def _prefixes_fit(number: int, border: BorderSpec, home: Network, own: list[Subn
             message = f"{prefix} has no session: network {home.name} has no gateway of IPv{prefix.version}"
             yield SpecFinding(path, message, "give the network one, or leave the prefix out")
         elif inside is not None:
-            yield SpecFinding(path, f"{prefix} is in {inside} of {home.tenant}", "tell what is outside the fabric")
+            yield SpecFinding(path, f"{prefix} is in {inside} of {home.tenant}", "use a prefix outside the fabric")
         elif prefix in border.prefixes[:place]:
-            yield SpecFinding(path, f"{prefix} is told by {border.router} already", "name it once")
+            yield SpecFinding(path, f"{prefix} is already advertised by {border.router}", "name it once")
 
 
 def _is_within(prefix: Subnet, subnet: Subnet) -> bool:

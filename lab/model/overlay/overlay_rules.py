@@ -271,7 +271,9 @@ def _mtu_fits(topology: Topology, network: Network) -> Iterator[SpecFinding]:
     smallest, largest = min(links, key=_mtu), max(links, key=_mtu)
     if _mtu(smallest) != _mtu(largest):
         message = f"link {smallest} has an MTU of {smallest.mtu} bytes and {largest} of {largest.mtu}"
-        yield SpecFinding(path, message, "give all hosts of a network the same mtu: nobody fragments within it")
+        yield SpecFinding(
+            path, message, "give all hosts of a network the same mtu: packets are not fragmented within it"
+        )
     between = [
         link for link in topology.links if all(topology.node(end.node).role is not Role.HOST for end in link.ends)
     ]

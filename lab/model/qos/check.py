@@ -75,7 +75,7 @@ def node_faults(node: NodeQos) -> Iterator[QosFault]:
     pool = format_size(node.pool)
     if node.ports and node.shared <= 0:
         committed = format_size(node.pool - node.shared)
-        message = f"{pool} of pool is no more than the {committed} that the ports reserve and keep as headroom"
+        message = f"a pool of {pool} is used up by the {committed} that the ports reserve and keep as headroom"
         sizes = (field for number in range(CLASSES) for field in _of_group(number, "headroom", "reserved"))
         remedy = "raise buffer.pool, or lower reserved and headroom"
         yield QosFault((("buffer", "pool"), *sizes), message, remedy)

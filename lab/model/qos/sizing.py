@@ -71,14 +71,17 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class SizedThreshold:
-    """A threshold (bytes; Pmax: a probability), its arithmetic and source, the cost of a larger and a smaller one."""
+    """A recommended threshold: bytes, or a probability for pmax."""
 
     name: str
+    """kmin, kmax, pmax, xoff, xon, headroom, or buffer, which is the total of all senders."""
     value: float
     arithmetic: str
     source: str
     larger: str
+    """The cost of a larger value."""
     smaller: str
+    """The cost of a smaller value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +257,7 @@ def _pausing(kmax: int, needed: int, cable: SizedLink, senders: int) -> tuple[Si
             name="xon",
             value=xoff // 2,
             arithmetic=f"XOFF / 2; the least is {leaves} / {counted(senders, 'sender')} = {resume}",
-            source=f"{_IEEE}: what leaves until the peer has resumed",
+            source=f"{_IEEE}: bytes sent until the peer resumes",
             larger="more pauses and resumes",
             smaller="the link idles after a pause",
         ),

@@ -203,7 +203,7 @@ function buildTrack() {
     $("marks").append(made);
   };
   for (const moment of run.moments) if (!moment.what.startsWith("phase ")) mark(moment.at, "other", `${moment.at.toFixed(3)} s: ${moment.what}`);
-  for (const pause of run.standstills) mark(pause.start, "stop", `${pause.start.toFixed(4)} s: ${pause.port} stands still`);
+  for (const pause of run.standstills) mark(pause.start, "stop", `${pause.start.toFixed(4)} s: ${pause.port} stops`);
   for (const packet of run.packets) mark(packet.at, "other", `${packet.at.toFixed(4)} s: ${packet.what}`);
   for (const step of run.steps) mark(step.at, "step-mark", `${step.word}: ${step.text}`);
 }

@@ -59,9 +59,9 @@ def _timed(name: str, title: str, unit: MeasureUnit, meaning: str) -> Measure:
     return Measure(name=name, title=title, unit=unit, scope=MeasureScope.NODE, counters=(), meaning=meaning)
 
 
-GOODPUT: Final = _timed("goodput", "goodput", MeasureUnit.BITS_PER_SECOND, "payload in a second")
+GOODPUT: Final = _timed("goodput", "goodput", MeasureUnit.BITS_PER_SECOND, "payload per second")
 PAYLOAD: Final = _timed("payload", "payload", MeasureUnit.BYTES, "bytes of messages")
 COMPLETION: Final = _timed("completion", "completion time", MeasureUnit.SECONDS, "from first message to last")
-MEDIAN_MESSAGE: Final = _timed("message_median", "message, median", MeasureUnit.SECONDS, "time of half the messages")
+MEDIAN_MESSAGE: Final = _timed("message_median", "message, median", MeasureUnit.SECONDS, "median time of a message")
 SLOWEST_MESSAGE: Final = _timed("message_max", "message, slowest", MeasureUnit.SECONDS, "time of the slowest message")
 DURATION: Final = _timed("duration", "duration", MeasureUnit.SECONDS, "length of a phase")

@@ -200,9 +200,9 @@ def _notes(a: ComparedRun, b: ComparedRun, sections: tuple[ComparedSection, ...]
             f" {less} may miss a short peak of a queue or buffer"
         )
     if a.recording.time and b.recording.time and a.recording.time != b.recording.time:
-        yield f"A is in {a.recording.time} time and B in {b.recording.time} time: rates differ for that alone"
+        yield f"A ran in {a.recording.time} time and B in {b.recording.time} time, which alone changes rates"
     if a.recording.fabric != b.recording.fabric:
-        yield f"A is of fabric {a.recording.fabric} and B of fabric {b.recording.fabric}: ports are matched by name"
+        yield f"A and B have different fabrics, {a.recording.fabric} and {b.recording.fabric}: ports match by name"
     yield from _of_topologies(a, b, sections)
     yield from _of_scenarios(a, b)
 
@@ -211,7 +211,7 @@ def _of_one(letter: str, run: ComparedRun) -> Iterator[str]:
     if run.recording.incomplete:
         yield (
             f"{letter} is not finished: its recorder still runs, or was killed."
-            f" Its first {run.recording.seconds:.1f} s are read"
+            f" Only its first {run.recording.seconds:.1f} s are compared"
         )
     elif run.recording.why:
         yield f"{letter} ended early: {run.recording.why}"
@@ -221,7 +221,7 @@ def _of_lengths(a: ComparedRun, b: ComparedRun) -> Iterator[str]:
     one, other = a.counters.seconds, b.counters.seconds
     for letter, seconds in (("A", one), ("B", other)):
         if not seconds:
-            yield f"{letter} has no two samples in this window: its counters are 0"
+            yield f"{letter} has fewer than two samples in this window: its counters are 0"
     if one and other and abs(one - other) > _SAME_LENGTH * max(one, other):
         yield f"A lasts {one:.1f} s and B {other:.1f} s: counters are compared per second"
 

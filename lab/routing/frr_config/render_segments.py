@@ -53,12 +53,12 @@ _MANY: Final = "dst_mac 01:00:00:00:00:00/01:00:00:00:00:00"
 _LUA_BOND, _LUA_SENDER = (f'", {name}, "' for name in ("bond", "sender"))
 """Lua fragments: end of a string, a variable, and the start of the next string."""
 _LUA: Final = """\
--- Of each bond: by which priorities what its other leaves have sent is known, and the tunnel of its network.
+-- For each bond: the priorities of packets from its other leaves, and the tunnel of its network.
 local senders, tunnels = {{
 {0}}}, {{
 {7}}}
 
--- The lowest flag is set where another leaf forwards; the count is of the leaves that share the segment.
+-- The lowest flag is set if another leaf forwards; the count is the number of leaves that share the segment.
 local function forward(bond, port)
   local chain = port.sph_filter_cnt > 0 and {2} or {3}
   local flooded = port.flags % 2 == 1 and "drop" or "pass"
@@ -72,8 +72,8 @@ local function forward(bond, port)
   os.execute("{1}/bridge link set dev " .. there)
 end
 
--- zebra has given a remote MAC the next hops of a segment, as one that may expire (NUD_REACHABLE): such the kernel
--- refuses. Of a MAC scripts are told the first octet alone, so zebra is asked, when it is done here.
+-- zebra has installed a remote MAC with the next hops of a segment and a state that expires (NUD_REACHABLE), which
+-- the kernel rejects. Scripts get only the first octet of a MAC, so a shell script queries zebra afterwards.
 local function reach()
   os.execute("{1}/{6} &")
 end

@@ -71,7 +71,7 @@ def judge(answer: StoryAnswer, topology: Topology, claimed: StoryAnswer, where: 
         return Guess.RIGHT, f"it is {answer.cause}, at {where}"
     return (
         Guess.ELSEWHERE,
-        f"it is {answer.cause}, and {where} is in order: there, look for what tells it from others",
+        f"it is {answer.cause}, and {where} has no fault: compare it with other places where this could happen",
     )
 
 

@@ -66,7 +66,7 @@ def probing(stage: Stage) -> Iterator[None]:
     sweep_paths(stage, [nic for each in nics for nic in each])
     if standing := _standing(stage):
         stage.recorder.note(
-            "held back", said=f"what writes would show: {', '.join(standing)} may not send, so none began"
+            "held back", said=f"results of RDMA writes: none was started, because {', '.join(standing)} cannot send"
         )
         reached = []
     able = [pair for pair in reached if all(_has_device(stage, nic) for nic in parse_pair(pair))]

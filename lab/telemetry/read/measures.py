@@ -219,7 +219,7 @@ class Measure:
             name=name,
             title=title or f"{self.title}/s",
             unit=MeasureUnit.BITS_PER_SECOND if bits else _PER_SECOND[self.unit],
-            meaning=f"{self.meaning}, in a second",
+            meaning=f"{self.meaning}, per second",
             scale=8.0 if bits else self.scale,
             reduction=Reduction.RATE,
         )
@@ -279,9 +279,9 @@ TX_BYTES: Final = Measure(
     links=("tx_bytes",),
 )
 RX_RATE: Final = replace(
-    RX_BYTES.rate("rx_bps", "rx rate"), meaning="bits of frames received in a second, without FCS"
+    RX_BYTES.rate("rx_bps", "rx rate"), meaning="bits of frames received per second, without FCS"
 )
-TX_RATE: Final = replace(TX_BYTES.rate("tx_bps", "tx rate"), meaning="bits of frames sent in a second, without FCS")
+TX_RATE: Final = replace(TX_BYTES.rate("tx_bps", "tx rate"), meaning="bits of frames sent per second, without FCS")
 
 XOFF_RX: Final = Measure(
     "xoff_rx",
@@ -332,7 +332,7 @@ PAUSED_SECONDS: Final = Measure(
     MeasureUnit.SECONDS,
     scope=_PRIORITY,
     counters=("rx_prio{n}_pause_duration",),
-    meaning="time in which it might not send",
+    meaning="time for which the port was paused",
     scale=1e-6,
     highest=True,
 )
@@ -342,7 +342,7 @@ PAUSED: Final = replace(
     title="paused",
     unit=MeasureUnit.SHARE,
     reduction=Reduction.SHARE,
-    meaning="share of the time in which it might not send",
+    meaning="share of the time for which the port was paused",
 )
 
 QUEUE_BYTES: Final = Measure(
@@ -351,7 +351,7 @@ QUEUE_BYTES: Final = Measure(
     _BYTES,
     scope=_QUEUE,
     counters=("queue{n}_depth_bytes",),
-    meaning="bytes that wait in the queue",
+    meaning="bytes in the queue",
     reduction=_LAST,
 )
 QUEUE_PACKETS: Final = Measure(
@@ -360,16 +360,16 @@ QUEUE_PACKETS: Final = Measure(
     _PACKETS,
     scope=_QUEUE,
     counters=("queue{n}_depth_packets",),
-    meaning="packets that wait in the queue",
+    meaning="packets in the queue",
     reduction=_LAST,
 )
 QUEUE_PEAK: Final = replace(
     QUEUE_BYTES, name="queue_peak_bytes", title="peak queue", reduction=_PEAK,
-    meaning="most bytes that waited in the queue when a sample was taken",
+    meaning="peak bytes in the queue, as sampled",
 )  # fmt: skip
 QUEUE_WATERMARK: Final = Measure(
     "queue_watermark_bytes", "queue watermark", _BYTES, scope=_QUEUE, counters=("queue{n}_watermark_bytes",),
-    meaning="most bytes that waited in the queue since counters were cleared", reduction=_PEAK,
+    meaning="peak bytes in the queue since counters were cleared", reduction=_PEAK,
 )  # fmt: skip
 OFFERED_PACKETS: Final = Measure(
     "offered_packets",
@@ -402,7 +402,7 @@ NOT_ECT: Final = Measure(
     _PACKETS,
     scope=_QUEUE,
     counters=("queue{n}_not_ect",),
-    meaning="packets to be marked that are not ECT",
+    meaning="packets selected for marking that are not ECT",
 )
 DROPPED: Final = Measure(
     "dropped_packets",
@@ -436,7 +436,7 @@ STORMS_RESTORED: Final = Measure(
     _EVENTS,
     scope=_QUEUE,
     counters=("queue{n}_restored",),
-    meaning="storms that the PFC watchdog saw end",
+    meaning="storms whose end the PFC watchdog detected",
 )
 
 BUFFER_BYTES: Final = Measure(
@@ -454,7 +454,7 @@ BUFFER_WATERMARK: Final = Measure(
     _BYTES,
     scope=_GROUP,
     counters=("pg{n}_watermark_bytes",),
-    meaning="most bytes of the priority group in the buffer since counters were cleared",
+    meaning="peak bytes of the priority group in the buffer since counters were cleared",
     reduction=_PEAK,
 )
 HEADROOM_BYTES: Final = Measure(
@@ -463,7 +463,7 @@ HEADROOM_BYTES: Final = Measure(
 )  # fmt: skip
 HEADROOM_PEAK: Final = replace(
     HEADROOM_BYTES, name="headroom_peak_bytes", title="peak headroom", reduction=_PEAK,
-    meaning="most bytes of the priority group in headroom when a sample was taken",
+    meaning="peak bytes of the priority group in headroom, as sampled",
 )  # fmt: skip
 HEADROOM_WATERMARK: Final = Measure(
     "headroom_watermark_bytes",
@@ -471,7 +471,7 @@ HEADROOM_WATERMARK: Final = Measure(
     _BYTES,
     scope=_GROUP,
     counters=("pg{n}_headroom_watermark_bytes",),
-    meaning="most bytes of the priority group in headroom since counters were cleared",
+    meaning="peak bytes of the priority group in headroom since counters were cleared",
     reduction=_PEAK,
 )
 REFUSED: Final = Measure(
@@ -499,7 +499,7 @@ PFC_INVALID: Final = Measure(
     _FRAMES,
     scope=_PORT,
     counters=("rx_pfc_invalid",),
-    meaning="MAC control frames received that are no PFC",
+    meaning="MAC control frames received that are not PFC",
 )
 GLOBAL_PAUSE_RX: Final = Measure(
     "global_pause_rx",
@@ -546,17 +546,17 @@ OUT_OF_SEQUENCE: Final = _of_device("out_of_seq_request", "PSN gaps", "requests 
 NAK_RX: Final = _of_device("rcvd_seq_err", "NAK rx", "NAKs received for a sequence error")
 DUPLICATES: Final = _of_device("duplicate_request", "duplicates", "requests received again")
 RETRIES: Final = _of_device(
-    "completer_retry_err", "retries", "times that sending began again, after a NAK or a timeout", _EVENTS
+    "completer_retry_err", "retries", "times that a QP resent from an earlier PSN, after a NAK or a timeout", _EVENTS
 )
 RETRIES_EXCEEDED: Final = _of_device(
-    "retry_exceeded_err", "retries exceeded", "QPs that broke because the peer never answered", _EVENTS
+    "retry_exceeded_err", "retries exceeded", "QPs that failed because the peer did not answer", _EVENTS
 )
 RNR_NAK_RX: Final = _of_device("rcvd_rnr_err", "RNR NAK rx", "receiver-not-ready NAKs received")
 RDMA_TX_RATE: Final = replace(
-    RDMA_SENT_BYTES.rate("tx_bps", "tx rate"), meaning="bits of RoCE packets sent in a second, with headers"
+    RDMA_SENT_BYTES.rate("tx_bps", "tx rate"), meaning="bits of RoCE packets sent per second, with headers"
 )
 RDMA_RX_RATE: Final = replace(
-    RDMA_RECEIVED_BYTES.rate("rx_bps", "rx rate"), meaning="bits of RoCE packets received in a second, with headers"
+    RDMA_RECEIVED_BYTES.rate("rx_bps", "rx rate"), meaning="bits of RoCE packets received per second, with headers"
 )
 RDMA_TX_PACKET_RATE: Final = RDMA_SENT.rate("tx_packets")
 RDMA_RX_PACKET_RATE: Final = RDMA_RECEIVED.rate("rx_packets")
@@ -587,7 +587,7 @@ POOL_WATERMARK: Final = Measure(
     _BYTES,
     scope=MeasureScope.NODE,
     counters=("pool_watermark",),
-    meaning="most bytes of the buffer that ports share",
+    meaning="peak bytes of the buffer that ports share",
     reduction=_PEAK,
 )
 MEASURES: Final = (*PORT_MEASURES, *DEVICE_MEASURES, POOL_BYTES, POOL_WATERMARK)

@@ -271,7 +271,7 @@ class Recording:
     def pool(self, node: str) -> DeviceView:
         """Return the shared buffer of a node's ports: ``pool_used`` and ``pool_watermark``, in bytes."""
         if (node,) not in self._counted.keys("nodes"):
-            raise UsageError(f"{self.name} has no buffer of {node}", "it is that of fabrics with lossless ports")
+            raise UsageError(f"{self.name} has no buffer of {node}", "only fabrics with lossless ports have one")
         return DeviceView(name=node, table="nodes", key=(node,), _counted=self._counted)
 
     @property
@@ -364,7 +364,10 @@ class Recording:
         """
         found = read_json(self.folder.state(when))
         if found is None:
-            raise UsageError(f"{self.name} has no state {when}", "it has that of before, and of after once finished")
+            raise UsageError(
+                f"{self.name} has no state {when}",
+                "a recording has the state before the run, and the state after it once finished",
+            )
         return dict(found)
 
     def qos(self, when: str = "before") -> Mapping[str, NodeQos]:

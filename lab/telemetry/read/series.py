@@ -124,7 +124,7 @@ class Series:
 
     def _require_counter(self) -> None:
         if self.gauge:
-            raise UsageError(f"{self.name} is a gauge: it may fall", "ask for its values, first, last or max")
+            raise UsageError(f"{self.name} is a gauge, whose value can fall", "use its values, first, last or max")
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -63,7 +63,7 @@ class PortView:
         has no such sum and raises UsageError; use ``value``.
         """
         if priority is None and measure.highest and not self.plain:
-            raise UsageError(f"{measure.title} of {self.name} is of a priority", "name one")
+            raise UsageError(f"{measure.title} of {self.name} needs a priority", "name one")
         return _total(self._of_measure(measure, priority))
 
     def value(
@@ -129,7 +129,7 @@ class PortView:
         reasons = {name.removeprefix("queue_drop_").removesuffix("_packets"): name for name in columns}
         if reason and reason not in reasons:
             raise UsageError(
-                f"nothing is dropped for {reason!r}", suggest(reason, reasons, f"there is {', '.join(reasons)}")
+                f"there is no drop reason {reason!r}", suggest(reason, reasons, f"there is {', '.join(reasons)}")
             )
         wanted = [reasons[reason]] if reason else columns
         return _total(self._sum(name.replace("queue_", "queue{n}_", 1), queue) for name in wanted)
@@ -158,7 +158,7 @@ class PortView:
 
     def _require_numberless(self, priority: int | None) -> None:
         if priority is not None:
-            raise UsageError(f"{self.name} is a plain link: it has no priorities", "ask without one")
+            raise UsageError(f"{self.name} is a plain link: it has no priorities", "omit the priority")
 
     def _of(self, tables: Iterable[str], column: str, key: tuple[str | int, ...]) -> Series:
         for table in tables:

@@ -79,7 +79,7 @@ class Recorder:
         be written.
         """
         if not 0 < hz <= MOST_HZ:
-            raise UsageError(f"{hz:g} samples a second cannot be", f"take up to {MOST_HZ:g}")
+            raise UsageError(f"{hz:g} samples per second are out of range", f"use up to {MOST_HZ:g}")
         choose_links(fabric.topology, captures)
         folder = _made(path)
         start = time.monotonic_ns()
@@ -225,7 +225,7 @@ def _made(path: Path) -> Folder:
     try:
         path.mkdir(parents=True, exist_ok=True)
         if any(path.iterdir()):
-            raise UsageError(f"{path} has something in it", "record into a directory of its own")
+            raise UsageError(f"{path} is not empty", "use a new directory for each recording")
     except OSError as error:
         raise UsageError(f"{path} cannot be made: {error.strerror}", "record somewhere else") from error
     return Folder(path)
@@ -248,4 +248,4 @@ def _answer(folder: Folder, sampler: Offspring, what: str) -> dict[str, Any]:
 
 
 def _failed(folder: Folder, reason: str) -> OperationFailed:
-    return OperationFailed(f"recording {folder.path}: {reason}", "everything before that can be read")
+    return OperationFailed(f"recording {folder.path}: {reason}", "the data before that time is readable")

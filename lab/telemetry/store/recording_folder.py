@@ -147,7 +147,7 @@ def read_about(folder: Folder) -> dict[str, Any]:
         about = json.loads(folder.about.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise invalid(
-            folder.path, "is no recording: it has no recording.json", "rocelab record start makes one"
+            folder.path, "is not a recording: it has no recording.json", "rocelab record start makes one"
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise invalid(folder.about, "is damaged") from error

@@ -14,35 +14,33 @@ from lab.wire.rocev2 import AETH, BTH, CNP, DETH, FETH, IETH, RDETH, RETH, XRCET
 if TYPE_CHECKING:
     from scapy.packet import Packet
 
-_TAGGED: Final = "Its PCP can pick the priority that PFC pauses, on links that do not trust the DSCP."
-_ROUTED: Final = (
-    "The DSCP picks the lossless class at every hop, and ECN is where a congested switch leaves its mark."
-)
+_TAGGED: Final = "Its PCP can select the priority that PFC pauses, on links that do not trust the DSCP."
+_ROUTED: Final = "The DSCP selects the lossless class at every hop; a congested switch marks the ECN bits."
 REASONS: Final[dict[type[Packet], str]] = {
-    Ether: "Good for one hop only: each router writes a new one, so the ICRC does not cover it.",
+    Ether: "Valid for one hop only: each router writes a new one, so the ICRC does not cover it.",
     Dot1Q: _TAGGED,
     Dot1AD: _TAGGED,
     IP: _ROUTED,
     IPv6: _ROUTED,
     UDP: "Makes RDMA routable; the source port stays the same for a QP, so ECMP keeps its packets on one path.",
-    BTH: "Every RDMA packet has it: which QP it is for, and the PSN by which loss and reordering are found.",
-    DETH: "Datagrams know no connection: this says who sent them, and shows the key that lets them in.",
-    XRCETH: "Many processes of a host share one connection; this says whose receive queue a request is for.",
+    BTH: "Present in every RDMA packet: the QP it is for, and the PSN, which reveals loss and reordering.",
+    DETH: "Datagrams have no connection: this names the sender, and carries the key that admits them.",
+    XRCETH: "Many processes of a host share one connection; this selects the receive queue of a request.",
     RDETH: "Many QPs share one context that orders their packets; no RoCE device does it.",
-    FETH: "A WRITE's ACK says that the NIC has the data; a FLUSH's answer, that all can see it or that it survives.",
-    RETH: "The sender names the receiver's memory itself; the NIC checks the key and does it without the CPU.",
+    FETH: "A WRITE's ACK confirms that the NIC has the data; a FLUSH's response, that it is visible or persistent.",
+    RETH: "The sender addresses the receiver's memory; the NIC checks the key and accesses it without the CPU.",
     AtomicETH: "The receiver's NIC changes eight bytes in one step; a retransmission must not change them twice.",
-    AETH: "How a sender learns that data arrived, or that it must go back: one lost packet costs all behind it.",
-    AtomicAckETH: "Brings the old value back; the responder keeps it, to answer a retransmission alike.",
-    ImmDt: "Four bytes that take a posted receive: without one the answer is an RNR NAK, even to a WRITE.",
-    IETH: "Saves a message: the receiver's key ends with the data that used it.",
-    CNP: "The receiver saw CE marks and tells the sender, whose NIC then lowers its rate (DCQCN).",
-    MACControl: "Never forwarded: a neighbour speaks to its neighbour, below IP and out of reach of routing.",
+    AETH: "Confirms that data arrived, or requests a retransmission: one lost packet costs all behind it.",
+    AtomicAckETH: "Returns the old value; the responder stores it, to answer a retransmission in the same way.",
+    ImmDt: "Four bytes that consume a posted receive: without one the answer is an RNR NAK, even to a WRITE.",
+    IETH: "Saves a message: it invalidates the receiver's key together with the data that used it.",
+    CNP: "The receiver got CE marks and notifies the sender, whose NIC then lowers its rate (DCQCN).",
+    MACControl: "Never forwarded: it is for the neighbour only, below IP and invisible to routing.",
     Pause: "Stops all classes of the link, BGP and storage alike: this is why PFC exists.",
     PFC: "Stops a class instead of dropping it; a pause that spreads hop by hop is how one slow host blocks many.",
     VXLAN: "The fabric sees only the outer headers: DSCP and ECN must be copied out, and CE copied back in.",
 }
 """By layer."""
 ICRC_REASON: Final = (
-    "Covers all that must not change on the way; a bad one is dropped without a NAK, and looks like loss."
+    "Covers everything that must not change on the way; a packet with a bad ICRC is dropped without a NAK."
 )

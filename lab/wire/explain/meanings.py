@@ -60,8 +60,8 @@ def _port(value: int, scene: Scene) -> str:
     if value in VXLAN_PORTS:
         return "VXLAN"
     if scene.frame.bth is not None:
-        return "one value per QP, all that ECMP can tell QPs by"
-    return "a hash of the inner frame, all that ECMP can tell its flows by" if scene.frame.vni is not None else ""
+        return "one value per QP, the only one that ECMP sees"
+    return "a hash of the inner frame, for ECMP to separate its flows" if scene.frame.vni is not None else ""
 
 
 def _flag(meaning: str) -> Meaning:
@@ -93,7 +93,7 @@ def _qkey(value: int, _: Scene) -> str:
 
 _NAK_EFFECTS: Final = {
     NakCode.PSN_SEQUENCE_ERROR: "packets before it are missing; the requester goes back to this PSN",
-    NakCode.INVALID_REQUEST: "the responder does not do this; the QP goes to error",
+    NakCode.INVALID_REQUEST: "the responder does not support this; the QP goes to error",
     NakCode.REMOTE_ACCESS_ERROR: "key, address or right is wrong; the QP goes to error",
     NakCode.REMOTE_OPERATIONAL_ERROR: "the responder failed; the QP goes to error",
     NakCode.INVALID_RD_REQUEST: "the datagram's key or QP is wrong",
@@ -110,11 +110,11 @@ def _syndrome(value: int, _: Scene) -> str:
 
 _SELECTIVITIES: Final[dict[int, str]] = {
     Selectivity.RANGE: "range: the bytes that the RETH names",
-    Selectivity.REGION: "region: all that the R_Key is for",
+    Selectivity.REGION: "region: all memory of the R_Key",
 }
 _PLACEMENTS: Final = {
-    Placement.GLOBAL_VISIBILITY: "visible to all that read this memory",
-    Placement.PERSISTENCE: "kept when the power fails",
+    Placement.GLOBAL_VISIBILITY: "visible to all readers of this memory",
+    Placement.PERSISTENCE: "preserved in a power failure",
 }
 
 
@@ -125,7 +125,7 @@ def _selectivity(value: int, _: Scene) -> str:
 def _placement(value: int, _: Scene) -> str:
     promises = [meaning for bit, meaning in _PLACEMENTS.items() if value & bit]
     reserved = ["reserved bits"] if value & ~sum(_PLACEMENTS) else []
-    return ", and ".join(promises + reserved) or "asks for nothing"
+    return ", and ".join(promises + reserved) or "requests nothing"
 
 
 def _is_ignored(scene: Scene) -> bool:
@@ -146,11 +146,11 @@ def _dmalen(value: int, scene: Scene) -> str:
 
 
 def _swap(_: int, scene: Scene) -> str:
-    return "added to what is there" if _is(scene, Opcode.RC_FETCHADD) else "written if the comparison holds"
+    return "added to the value in memory" if _is(scene, Opcode.RC_FETCHADD) else "written if the comparison holds"
 
 
 def _compare(_: int, scene: Scene) -> str:
-    return "not used by FetchAdd" if _is(scene, Opcode.RC_FETCHADD) else "compared with what is there"
+    return "not used by FetchAdd" if _is(scene, Opcode.RC_FETCHADD) else "compared with the value in memory"
 
 
 def _control(value: int, _: Scene) -> str:
@@ -199,7 +199,7 @@ def _vlan(value: int, _: Scene) -> str:
 def data_meaning(scene: Scene) -> str:
     """Return the meaning of a packet's data: an ATOMIC WRITE, a management datagram, or padding; else empty."""
     if _is(scene, Opcode.RC_ATOMIC_WRITE):
-        return "written in one step: nobody reads half of it"
+        return "written in one step, never visible in part"
     if scene.frame.mad is not None:
         return f"a management datagram: {scene.frame.mad.name}"
     bth = scene.frame.bth
@@ -208,7 +208,7 @@ def data_meaning(scene: Scene) -> str:
 
 _TAG: Final[dict[str, Meaning]] = {
     "prio": lambda value, _: f"PCP: priority {value}",
-    "dei": _flag("drop eligible: the first to go when there is no room"),
+    "dei": _flag("drop eligible: dropped first under congestion"),
     "vlan": _vlan,
     "type": _ethertype,
 }
@@ -230,14 +230,14 @@ MEANINGS: Final[dict[type[Packet], dict[str, Meaning]]] = {
         "M": _flag("path migration state: migrated"),
         "PadCnt": _pad,
         "P_KEY": _pkey,
-        "FECN": _flag("congestion met on the way here"),
+        "FECN": _flag("congestion on the path"),
         "BECN": _flag("slow down: the receiver of this QP's packets saw congestion marks"),
         "DestQP": _constant("queue pair at the receiver"),
         "A": _flag("acknowledge this packet"),
         "PSN": _constant("packet sequence number"),
     },
     XRCETH: {"XRCSRQ": _constant("the shared receive queue at the receiver")},
-    DETH: {"Q_Key": _qkey, "SrcQP": _constant("the sender's queue pair, to answer to")},
+    DETH: {"Q_Key": _qkey, "SrcQP": _constant("the sender's queue pair, for responses")},
     FETH: {"SEL": _selectivity, "PLT": _placement},
     RETH: {"VA": _va, "R_Key": _constant("the receiver's key to that memory"), "DMALen": _dmalen},
     AtomicETH: {
@@ -247,9 +247,9 @@ MEANINGS: Final[dict[type[Packet], dict[str, Meaning]]] = {
         "CmpDt": _compare,
     },
     AETH: {"Syndrome": _syndrome, "MSN": _constant("messages completed by the responder")},
-    AtomicAckETH: {"OrigRemDt": _constant("what was there before")},
-    ImmDt: {"ImmDt": _constant("handed to the receiver with the completion")},
-    IETH: {"R_Key": _constant("the key that the receiver shall revoke")},
+    AtomicAckETH: {"OrigRemDt": _constant("the previous value")},
+    ImmDt: {"ImmDt": _constant("delivered to the receiver with the completion")},
+    IETH: {"R_Key": _constant("the key that the receiver is to invalidate")},
 }
 """By layer and field name."""
 

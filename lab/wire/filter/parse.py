@@ -146,7 +146,7 @@ class _Parser:
 
     def _single(self, depth: int) -> Expression:
         if depth > MAX_DEPTH:
-            self.expected(f"no more than {MAX_DEPTH} parentheses and 'not' inside each other")
+            self.expected(f"at most {MAX_DEPTH} nested parentheses and 'not'")
         if self._accept("not"):
             return Not(self._single(depth + 1))
         if not self._accept("("):
@@ -194,7 +194,7 @@ class _Parser:
         if not word or not word[0].isalpha() or word in {"and", "or", "in"}:
             self.expected(", ".join(first))
         if word.startswith(words.AETH):
-            self._wrong(f"there is no condition {word!r}", "what answers say is ack, nak or rnr")
+            self._wrong(f"there is no condition {word!r}", "the conditions on responses are ack, nak and rnr")
         remedy = suggest(word, [*words.CONDITIONS, *words.ALIASES], f"there is {', '.join(words.CONDITIONS)}")
         self._wrong(f"there is no condition {word!r}", remedy)
 
@@ -209,7 +209,7 @@ class _Parser:
         if operator not in {"==", "!="}:
             self.expected(f"== or != after {word}")
         if not self.token.text or not (self.token.text[0].isalnum() or self.token.text[0] == "_"):
-            self.expected(f"what {word} is called")
+            self.expected(f"a name after {word}")
         found = meaning(self._take())
         return found if operator == "==" else Not(found)
 

@@ -91,7 +91,7 @@ def test_bad_input_is_one_line_and_leaves_no_recorder(fabric: FabricState, tmp_p
     (tmp_path / "full").mkdir()
     (tmp_path / "full/file").touch()
     for words, said in (
-        (("full",), "has something in it"),
+        (("full",), "is not empty"),
         (("a/b",), "cannot have the name"),
         (("new", "--capture", "h7"), "no node"),
         (("new", "--hz", "100000"), "cannot be"),

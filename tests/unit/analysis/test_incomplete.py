@@ -66,7 +66,7 @@ def test_a_capture_that_could_not_keep_up_lost_what_nobody_sends_again() -> None
     facts = told([packets.send(psn) for psn in range(3000) if psn % 100 not in range(50, 55)])
     (finding,) = facts.findings
     assert finding.unjudged
-    assert "150 PSNs missing in 30 gaps, of which none was sent again" in finding.what
+    assert "150 PSNs missing in 30 gaps, none retransmitted" in finding.what
 
 
 def test_losses_that_are_sent_again_are_the_networks() -> None:

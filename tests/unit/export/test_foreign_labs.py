@@ -182,12 +182,12 @@ def test_a_fabric_in_one_piece_needs_no_pods(tmp_path: Path) -> None:
         (
             {"leaf1": "image: 'lab-net:1'", "spine1": "image: 'lab-net:1'", "h1": "image: alpine"},
             ["leaf1:swp1 spine1:swp1", "h1:eth1 leaf1:swp2"],
-            "topology.nodes.spine1: is taken for a host: no frr.conf among its binds, and no image called frr",
+            "topology.nodes.spine1: is treated as a host: no frr.conf among its binds, and no image called frr",
         ),
         (
             {"A": "image: frr", "B": "image: frr"},
             ["A:eth1 B:eth1"],
-            "topology.nodes.A: is taken for a leaf: a router with no tier in its name",
+            "topology.nodes.A: is treated as a leaf: a router with no tier in its name",
         ),
     ],
 )

@@ -283,7 +283,9 @@ def test_a_killed_recording_is_compared_and_said_to_be(tmp_path: Path) -> None:
     for _ in range(2 * SECOND + 1):
         making.sample()
     found = compared(made(tmp_path, "a"), making.killed())
-    assert found.notes == ("B is not finished: its recorder still runs, or was killed. Its first 2.0 s are read",)
+    assert found.notes == (
+        "B is not finished: its recorder still runs, or was killed. Only its first 2.0 s are compared",
+    )
     assert not found.changed
 
 

@@ -74,7 +74,7 @@ def test_a_standstill_is_told_with_its_moment(tmp_path: Path) -> None:
     assert all(pause.open and pause.end == facts.seconds for pause in facts.standstills)
     told = next(seen(facts))
     since = (facts.standstills[0].start - facts.faults[0].start) * 1000
-    assert told.startswith("leaf2:swp6 stood still in priority 3 to the end")
+    assert told.startswith("leaf2:swp6 was stopped in priority 3 to the end")
     assert f"{since:.1f} ms after the injection" in told
 
 
@@ -117,8 +117,8 @@ def test_a_whole_analysis_has_all_its_parts(tmp_path: Path) -> None:
 
 def test_a_killed_recording_is_marked(tmp_path: Path) -> None:
     text = write_markdown(facts_of(storm(tmp_path).killed()))
-    assert "> **This recording is not whole**: its recorder was killed." in text
-    assert "The run did not end as it should" in text.split("## What stays unknown")[1]
+    assert "> **This recording is incomplete**: its recorder was killed." in text
+    assert "The run ended early" in text.split("## What stays unknown")[1]
 
 
 def test_what_is_damaged_is_one_line(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_the_first_of_each_sort_is_told_with_its_place_and_time(tmp_path: Path) 
     assert unread == []
     assert [(each.what, each.number, round(each.at, 6)) for each in found] == [
         ("the first packet that is marked (CE)", 3, 0.002),
-        ("PSN 10 and 1 behind it did not come: the packet in its place", 4, 0.003),
+        ("PSN 10 and 1 more was lost: the packet in its place", 4, 0.003),
         ("the first CNP", 5, 0.004),
         ("the first NAK", 6, 0.005),
         ("the first pause (PFC)", 7, 0.006),
@@ -71,7 +71,7 @@ def test_a_capture_that_is_none_does_not_stop_the_report(tmp_path: Path) -> None
     assert any("captures/torn.pcapng cannot be read" in line for line in facts.unknowns)
     told = write_markdown(facts)
     assert "### Packets" in told
-    assert "PSN 10 and 1 behind it did not come" in told
+    assert "PSN 10 and 1 more was lost" in told
     played = playback(recording, facts)["packets"]
     assert played[4]["typed"] == "rocelab dissect captures/links.pcapng --packet 7"
     fields = [field for header in played[4]["headers"] for field in header["fields"]]

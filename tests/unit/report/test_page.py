@@ -210,7 +210,7 @@ def test_without_faults_whens_are_phases(tmp_path: Path) -> None:
     steps = [(step["word"], step["bound"]) for step in steps_of(TOPOLOGY, facts)]
     assert ("When", "phase alone") in steps
     assert ("When", "phase incast") in steps
-    assert steps[-2:] == [("Then", "phase incast, going on"), ("And", "phase incast, going on")]
+    assert steps[-2:] == [("Then", "phase incast, continued"), ("And", "phase incast, continued")]
 
 
 def test_a_gallery_names_every_run(tmp_path: Path) -> None:

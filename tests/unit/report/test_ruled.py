@@ -15,8 +15,8 @@ from tests.unit.telemetry.made import START, Made
 if TYPE_CHECKING:
     from pathlib import Path
 
-LOSS = "a loss that a port knows of"
-STOPPED = "a port that is stopped for good"
+LOSS = "a drop counted by a port"
+STOPPED = "a permanently stopped port"
 
 
 def test_what_nothing_speaks_for_is_ruled_out_with_its_figure(tmp_path: Path) -> None:
@@ -24,10 +24,10 @@ def test_what_nothing_speaks_for_is_ruled_out_with_its_figure(tmp_path: Path) ->
     ruled = {each.what: each for each in facts.ruled}
     assert ruled[LOSS].because.startswith("0 packets dropped")
     assert ruled[LOSS].source == "queue{n}_drop_*_packets of all ports, phase observe"
-    assert "a link that goes down" in ruled
+    assert "a link failure" in ruled
     assert STOPPED not in ruled  # it is what happened
     text = write_markdown(facts).split("## What was ruled out")[1].split("## Fix")[0]
-    assert "| a loss that a port knows of | 0 packets dropped, for any reason | `queue{n}_drop" in text
+    assert "| a drop counted by a port | 0 packets dropped, for any reason | `queue{n}_drop" in text
 
 
 def test_what_happened_is_not_ruled_out(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_what_happened_is_not_ruled_out(tmp_path: Path) -> None:
             (phase.start + phase.end) // 2, source=source, kind=kind, node="leaf1", interface="swp1", up=False
         )
     ruled = {each.what for each in facts_of(making.finished()).ruled}
-    assert not ruled & {"a link that goes down", "a lost session"}
+    assert not ruled & {"a link failure", "a lost session"}
     assert LOSS in ruled
 
 
@@ -61,6 +61,6 @@ def test_a_recording_without_samples_rules_nothing_out_and_without_a_scenario_ha
     assert facts.ruled == ()
     assert facts.alarms == ()
     text = write_markdown(facts)
-    assert "Nothing: of all that can be told from figures" in text
+    assert "Nothing: the figures contain evidence" in text
     assert "## Root cause" not in text
     assert "## Prevention" not in text

@@ -194,7 +194,7 @@ def test_a_recording_gives_the_value_of_a_measure(tmp_path: Path) -> None:
     assert not device.counts(measures.RNR_NAK_RX)
     with pytest.raises(UsageError, match="has no counter rcvd_rnr_err"):
         device.value(measures.RNR_NAK_RX)
-    with pytest.raises(UsageError, match="is of a priority"):
+    with pytest.raises(UsageError, match="needs a priority"):
         port.series(measures.PAUSED)
 
 

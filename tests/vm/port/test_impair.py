@@ -317,7 +317,7 @@ class TestRefused:
         for order in (0, LAST_PLACE + 1):
             with pytest.raises(UsageError, match=rf"^there is no place {order} on .*: places go from 1 to 99"):
                 impair.apply(at(path.router, "swp1", order=order), Impairment(loss=1.0))
-        with pytest.raises(UsageError, match="cannot duplicate: duplicate what comes in"):
+        with pytest.raises(UsageError, match="cannot duplicate: duplicate received packets"):
             impair.apply(at(path.router, "swp1", Hook.EGRESS), Impairment(duplicate=0.1))
         assert shown(path.router, "swp1") == before
 

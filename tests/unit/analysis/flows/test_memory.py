@@ -80,7 +80,7 @@ def test_stories_beyond_the_bound_are_broken_off_and_that_is_said(monkeypatch: p
     facts = told([packets.send(psn, 4, qp=qp) for qp in range(100, 110) for psn in (1, 9)])
     assert [(flow.gaps, flow.missing) for flow in facts.flows] == [(1, 7)] * 10
     assert facts.broken_off == 6
-    assert any("6 flows lost packets while 4 others had, too" in finding.what for finding in facts.findings)
+    assert any("6 flows with losses beyond the limit of 4" in finding.what for finding in facts.findings)
 
 
 def test_a_story_that_is_over_makes_room_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_latencies_beyond_the_bound_are_counted_and_that_is_said(monkeypatch: py
     facts = told(story)
     assert sorted(flow.round_trip.count for flow in facts.flows) == [0] * 8 + [1, 1]
     assert facts.untimed == 3
-    assert any("3 latencies of more flows than are timed" in finding.what for finding in facts.findings)
+    assert any("3 latencies beyond the limit of" in finding.what for finding in facts.findings)
 
 
 def test_facts_that_are_made_when_asked_for_are_a_sequence() -> None:

@@ -60,7 +60,7 @@ def test_cooked_links_know_addresses_and_directions() -> None:
 def test_what_is_cut_in_the_links_header_is_named(name: str) -> None:
     linktype, wrap = LINKS[name]
     cut = wrap(FRAMES[0])[: {"raw": 0, "loopback": 4}.get(name, 13)]
-    with pytest.raises(InvalidInput, match=f"packet 2: cannot be read as of a link of type {linktype}"):
+    with pytest.raises(InvalidInput, match=f"packet 2: cannot be decoded with link type {linktype}"):
         list(Reader(io.BytesIO(pcap([wrap(FRAMES[0]), cut], linktype=linktype)), "f"))
 
 

@@ -53,7 +53,7 @@ def test_roce_outside_of_the_paused_priority_is_told(path: packets.Path, dscp: i
     facts = captured(*((0, classed(packets.send(psn, path=path), dscp)) for psn in range(3)))
     (finding,) = outside(facts)
     assert not finding.note
-    assert f"DSCP {dscp}, by the usual map priority {dscp >> 3}, while PFC" in finding.what
+    assert f"DSCP {dscp}, usually priority {dscp >> 3}, while PFC" in finding.what
     assert facts.flows[0].dscps == (dscp,)
 
 

@@ -62,9 +62,9 @@ def test_a_mirror_of_both_sides_of_a_switch_changes_nothing(later: int, sides: i
     assert often.copies_alike == copies == sum(flow.copies for flow in often.flows)
     told = [(flow.packets, flow.messages, flow.resent, flow.go_back_n, flow.missing) for flow in once.flows]
     assert [(flow.packets, flow.messages, flow.resent, flow.go_back_n, flow.missing) for flow in often.flows] == told
-    (note,) = [finding for finding in often.findings if "in the file again" in finding.what]
+    (note,) = [finding for finding in often.findings if "duplicate packet" in finding.what]
     assert note.note
-    assert f"{copies} packets in the file again, alike" in note.what
+    assert f"{copies} duplicate packets with identical headers" in note.what
 
 
 @pytest.mark.parametrize("sides", [2, 3])
@@ -138,9 +138,7 @@ def test_packets_mirrored_on_both_sides_of_a_router_count_once() -> None:
     flow = requests(twice)
     assert (flow.packets, flow.copies) == (len(psns), len(psns))
     assert (flow.missing, flow.go_back_n, flow.resent, flow.messages) == (1, 1, 2, {"SEND": 99})
-    assert any(
-        finding.note and f"{len(psns)} packets in the file again" in finding.what for finding in twice.findings
-    )
+    assert any(finding.note and f"{len(psns)} duplicate packets" in finding.what for finding in twice.findings)
 
 
 @pytest.mark.parametrize("later", [2000, 50_000])

@@ -78,5 +78,5 @@ def test_groups_of_uneven_links_are_one_finding() -> None:
     frames = [Record(START + n, link, len(f), Direction.INBOUND, f) for n, (link, f) in enumerate(taken)]
     facts = analyse(io.BytesIO(pcapng(frames, *(Interface(f"leaf1:swp{n}") for n in range(4)))), "story")
     (finding,) = facts.findings
-    assert finding.what.startswith("2 groups of parallel links, the worst ")
+    assert finding.what.startswith("2 groups of parallel links, the worst is ")
     assert finding.count == len(finding.examples) == 2

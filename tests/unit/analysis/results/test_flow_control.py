@@ -58,9 +58,9 @@ def captured(select: str) -> AnalysisFacts:
     [
         ("", ""),
         ("roce or pfc", ""),
-        ("roce", "not captured, the capture's filter was 'roce'"),
-        ("host h1", "not captured, the capture's filter was 'host h1'"),
-        ("udp port 4791", "perhaps not captured, the capture's filter was 'udp port 4791'"),
+        ("roce", "not captured: the capture filter was 'roce'"),
+        ("host h1", "not captured: the capture filter was 'host h1'"),
+        ("udp port 4791", "perhaps not captured: the capture filter was 'udp port 4791'"),
     ],
 )
 def test_pauses_that_a_filter_left_out_are_not_none(select: str, said: str) -> None:

@@ -45,7 +45,7 @@ def test_a_timer_that_expires_behind_a_pause_is_no_loss() -> None:
     story = [(0, packets.send(1)), (1, packets.send(2)), (4500, packets.send(1)), (4501, packets.send(2)),
              (4502, packets.ack(2))]  # fmt: skip
     told = paused(2, 4450, *story)
-    assert any("1 timeout while flow control stopped the link, 2 packets sent again" in what for what in told)
+    assert any("1 timeout while the link was paused, 2 packets retransmitted" in what for what in told)
     assert not any("lost or reordered" in what for what in told)
 
 
@@ -53,7 +53,7 @@ def test_a_timer_that_expires_without_a_pause_is_a_loss() -> None:
     story = [(0, packets.send(1)), (1, packets.send(2)), (4500, packets.send(1)), (4502, packets.ack(2))]
     told = paused(5000, 5400, *story)
     assert any("lost or reordered" in what for what in told)
-    assert not any("timeout while flow control" in what for what in told)
+    assert not any("timeout while the link was paused" in what for what in told)
 
 
 def test_a_nak_during_a_pause_is_a_loss() -> None:

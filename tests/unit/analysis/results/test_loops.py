@@ -60,7 +60,7 @@ def test_two_routers_that_send_a_packet_back_to_each_other(passes: int, path: pa
     assert set(link.macs) == {"02:aa:00:00:00:01", "02:aa:00:00:00:02"}
     (finding,) = facts.findings
     assert not finding.note
-    assert f"PSN 50 came by tap {passes} times" in finding.what
+    assert f"PSN 50 passed tap {passes} times" in finding.what
     assert "routing loop" in finding.meaning
 
 
@@ -117,7 +117,7 @@ def test_a_mirror_of_several_routers_is_none() -> None:
     assert not facts.loops
     (finding,) = facts.findings
     assert finding.note
-    assert "in the file again, one hop or more further on" in finding.what
+    assert "from one hop or more further on" in finding.what
 
 
 def test_a_router_with_one_arm_is_none() -> None:
@@ -166,8 +166,8 @@ def test_leaves_that_send_a_packet_back_to_each_other_in_a_tunnel(passes: int) -
     assert (loop.inner, loop.vnis, loop.hops, loop.links[0].turned) == (True, (10,), 2, True)
     assert loop.links[0].times == passes
     (finding,) = facts.findings
-    assert f"QP 0x22 in VNI 10: 1 packet in a circle of 2 hops: PSN 50 came by tap {passes} times" in finding.what
-    assert "its inner TTL smaller each time" in finding.what
+    assert f"QP 0x22 in VNI 10: 1 packet in a loop of 2 hops: PSN 50 passed tap {passes} times" in finding.what
+    assert "with a lower inner TTL each time" in finding.what
     assert "routing loop in the overlay" in finding.meaning
     assert "VRFs" in finding.meaning
 
@@ -179,7 +179,7 @@ def test_vrfs_that_send_a_packet_back_to_each_other_through_one_leaf() -> None:
     (link,) = loop.links
     assert (loop.vnis, loop.inner, link.times, link.turned) == ((10, 20), True, 12, True)
     (finding,) = facts.findings
-    assert "in VNIs 10 and 20: 1 packet in a circle of 2 hops" in finding.what
+    assert "in VNIs 10 and 20: 1 packet in a loop of 2 hops" in finding.what
 
 
 def test_spines_that_send_a_tunnelled_packet_in_a_circle_are_of_the_underlay() -> None:

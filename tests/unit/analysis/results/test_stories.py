@@ -168,7 +168,7 @@ def test_rnr() -> None:
     assert facts.go_back_n[0].cause == "RNR NAK"
     assert "RNR NAK" in suspicions(facts)
     assert (requests(facts).go_back_n, requests(facts).rnr_retries, requests(facts).rnr_resent) == (1, 1, 1)
-    assert "1 RNR retry, 1 packet sent again" in suspicions(facts)
+    assert "1 RNR retry, 1 packet retransmitted" in suspicions(facts)
     assert "go-back-N" not in suspicions(facts), "which is said of what was lost"
 
 
@@ -176,7 +176,7 @@ def test_a_loss_beside_an_rnr_nak_is_told_apart() -> None:
     waited = (*sends(1, 2), packets.ack(1, RNR), *sends(1, 2), packets.ack(2))
     lost = (*sends(3, 4), packets.ack(3, NAK_SEQUENCE), *sends(3, 4), packets.ack(4))
     facts = told(*waited, *lost)
-    assert "1 RNR retry, 2 packets sent again" in suspicions(facts)
+    assert "1 RNR retry, 2 packets retransmitted" in suspicions(facts)
     assert "1 go-back-N episode, 2 packets retransmitted" in suspicions(facts)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def silent(facts: AnalysisFacts) -> list[CaptureFinding]:
-    return [found for found in facts.findings if "was not answered any more" in found.what]
+    return [found for found in facts.findings if "twice or more without an answer" in found.what]
 
 
 def dying(*, answered: bool) -> AnalysisFacts:

@@ -55,7 +55,7 @@ def test_a_truncating_mirror_is_a_note_and_its_packets_are_analysed() -> None:
     assert (flow.messages, flow.payload, facts.short) == ({"WRITE": 1}, 4096, 4)
     (finding,) = facts.findings
     assert finding.note
-    assert "4 packets shorter than the IP header says" in finding.what
+    assert "4 packets shorter than the IP length" in finding.what
 
 
 def test_files_put_one_behind_the_other_are_not_in_the_order_of_time() -> None:
@@ -66,7 +66,7 @@ def test_files_put_one_behind_the_other_are_not_in_the_order_of_time() -> None:
     assert facts.backwards == 0.004
     (finding,) = facts.findings
     assert finding.note
-    assert "some are 4 ms earlier than ones before" in finding.what
+    assert "some are 4 ms earlier than preceding ones" in finding.what
     merged = sorted([*taken, *(record._replace(interface=1) for record in taken)])
     facts = analyse(io.BytesIO(pcapng(merged, Interface("h1:eth1"), Interface("h2:eth1"))), "story")
     assert (facts.backwards, facts.findings) == (0, ())

@@ -73,7 +73,7 @@ def test_where_every_link_saw_it_the_answer_may_have_been_lost(answered: int) ->
     (loss,), (cause,) = facts.losses, facts.causes
     assert (loss.after, loss.before) == (LINKS[3], None)
     assert (
-        "PSN 2, 10.0.0.1 to 10.0.0.2 QP 0x22, lost behind leaf2:swp3, or its answer was: nobody answered"
+        "PSN 2, 10.0.0.1 to 10.0.0.2 QP 0x22, lost behind leaf2:swp3, or its answer was: no answer until"
         in cause.what
     )
     assert "duplicate_request (responder)" in cause.what

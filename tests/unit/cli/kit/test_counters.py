@@ -271,7 +271,7 @@ def test_a_slow_receiver_is_watched_against_its_own_rate(drained: Running, monke
 
 @pytest.mark.usefixtures("drained")
 def test_the_queue_that_a_slow_host_is_is_announced() -> None:
-    assert "rx-eth1 is the queue out of which a host takes what eth1 received" in said("h1")
+    assert "rx-eth1 is the receive queue of eth1" in said("h1")
     assert "rx-eth1" not in said("leaf1")
 
 

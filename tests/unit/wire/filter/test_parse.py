@@ -78,7 +78,7 @@ def test_a_filter_means(text: str, meaning: object) -> None:
         ("ce and zzzzzz", "position 8: there is no condition 'zzzzzz': there is qpn, psn, "),
         (
             "infiniband.aeth.syndrome==96",
-            "no condition 'infiniband.aeth.syndrome': what answers say is ack, nak or rnr",
+            "no condition 'infiniband.aeth.syndrome': the conditions on responses are ack, nak and rnr",
         ),
         ("src port 4791", "position 5: src takes hosts: of ports write sport==4791 or dport==4791"),
         ("rocev2", "there is no condition 'rocev2': did you mean 'roce'?"),
@@ -87,7 +87,7 @@ def test_a_filter_means(text: str, meaning: object) -> None:
             "position 6: expected a network like 10.0.0.0/24 (10.0.0.1/24 has host bits set), found",
         ),
         ("interface", "position 10: expected == or != after interface, found the end"),
-        ("interface==(", "expected what interface is called, found '('"),
+        ("interface==(", "expected a name after interface, found '('"),
         ("conn==0x11", "conn==0x11: the two ends of a connection are known of a file only: write host A and host B"),
         ("opcode<write", "position 8: expected a number after <, found 'write'"),
         ("psn in 5", "position 9: expected '..' and the last value, found the end"),
