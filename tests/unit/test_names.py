@@ -101,3 +101,12 @@ def test_every_package_says_what_it_is_for() -> None:
         if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     ]
     assert silent == []
+
+
+def test_every_room_opens_with_its_purpose_an_entry_point_and_a_picture() -> None:
+    bare = []
+    for path in LAB.glob("*/__init__.py"):
+        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        if "::\n\n    " not in text or not re.search(r"\bStart (at|with)\b", text):
+            bare.append(path.parent.name)
+    assert bare == []

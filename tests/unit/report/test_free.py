@@ -85,7 +85,7 @@ def test_it_is_diagnosed(tmp_path: Path) -> None:
     assert facts.diagnosis is not None
     text = write_markdown(facts)
     assert "## Diagnosis" in text
-    assert "Nothing here was diagnosed" not in text
+    assert "This report contains no diagnosis" not in text
     for cause in facts.diagnosis.causes:
         assert cause.cause in text
 
