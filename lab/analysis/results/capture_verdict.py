@@ -73,7 +73,7 @@ def _said(kind: str, meaning: str) -> _Sign:
 _SIGNS: Final = (
     _Sign(
         "its requester ends with status 12 (transport retry counter exceeded): the address or DestQP is wrong, the "
-        "responder's QP is in error, a filter drops the flow, or its packets exceed an MTU on the path",
+        "QP is in error, a filter drops the flow, or packets exceed an MTU on the path",
         lambda flow: (int(flow.never_answered > 0), flow.resent),
         lambda _, again: f"never answered, unlike other requests: {counted(again, 'retry', 'retries')}",
     ),
