@@ -131,4 +131,4 @@ class CommandFailed(OperationFailed):
 
 
 class NotConverged(OperationFailed):
-    """The fabric did not converge in time; the message names what is missing."""
+    """The fabric did not converge in time; the message names the missing routes or sessions."""

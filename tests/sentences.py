@@ -48,9 +48,13 @@ class Sentence:
     line: int
     text: str
 
+    def idioms(self) -> list[str]:
+        """Its phrases that are not idiomatic; code is left out."""
+        return [f"'{match[0]}'" for match in HABITS.finditer(_CODE.sub("`code`", self.text))]
+
     def faults(self) -> list[str]:
         """Every rule that it breaks."""
-        found = [f"'{match[0]}'" for match in HABITS.finditer(_CODE.sub("`code`", self.text))]
+        found = self.idioms()
         if (words := len(word_list(self.text))) > MOST_WORDS:
             found.append(f"{words} words")
         return found
@@ -178,6 +182,21 @@ def _quiet(tree: ast.AST) -> set[ast.expr]:
         elif isinstance(node, ast.JoinedStr):
             found.update(part for part in node.values if isinstance(part, ast.Constant))
     return found
+
+
+def docstrings(source: str) -> list[Sentence]:
+    """Every sentence of a module's docstrings, tables and code left out."""
+    texts = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr)]
+    prose = [
+        (node.lineno, node.value) for node in texts if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    return [
+        sentence
+        for line, text in prose
+        for at, paragraph in paragraphs(text)
+        if "=====" not in paragraph
+        for sentence in split(line + at - 1, paragraph)
+    ]
 
 
 def printed(source: str) -> list[Sentence]:

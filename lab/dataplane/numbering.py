@@ -4,7 +4,7 @@ An id is the major number of the port's root qdisc, as ``tc qdisc`` shows it. Th
 clock, its interfaces, and on hosts the drains of its NICs.
 
 The record of a port holds the ifindex of its interface, which may be any number. Interfaces that rocelab creates have
-``FIRST_INDEX`` + id; interfaces of an adopted lab keep theirs.
+``FIRST_INDEX`` + id; interfaces of an adopted lab keep their index.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The sources are counters, events, routes, each device's own configuration, commands that users ran with their output,
 and the transfers that were started. The extraction never reads injected faults, a scenario's inputs, or the intent of
-the topology file. Of the topology file it uses only nodes, roles and cables.
+the topology file. It uses only nodes, roles and cables of the topology file.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The facts of a window of time: counters, events, routes and each device's own configuration.
 
-The facts contain neither the intended state nor the injected faults. Of the topology they contain only roles and
-cabling, which LLDP would report. ``lab.diagnose.extract`` reads facts from a recording; symptoms are predicates over
-them.
+The facts contain neither the intended state nor the injected faults. They contain roles and cabling, which LLDP would
+report, and nothing else of the topology. ``lab.diagnose.extract`` reads facts from a recording; symptoms
+are predicates over them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The capabilities of this machine, where each feature works, and the command that provides what is missing.
+"""The capabilities of this machine, where each feature works, and the command that provides a missing one.
 
 Start at ``capabilities``, the one table::
 

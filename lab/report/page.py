@@ -1,6 +1,6 @@
 """The report as one HTML file: a player of the run and its root cause analysis, without external resources.
 
-Recordings are untrusted. Their text reaches the page in three ways, none of which can be markup: as escaped HTML, as
+Recordings are untrusted. Their text reaches the page in three ways that exclude markup: as escaped HTML, as
 Markdown with HTML disabled, and as JSON without ``<``, ``>`` and ``&``, which the script inserts as text. In
 addition, the page's Content-Security-Policy only runs the page's own script, and loads nothing.
 """

@@ -48,7 +48,7 @@ class HeaderWalk:
 
 
 def walk(data: bytes, length: int) -> HeaderWalk:
-    """Walk the headers of a frame of ``length`` bytes on the wire, of which ``data`` was captured."""
+    """Walk the headers of a frame of ``length`` bytes on the wire; ``data`` is the captured part."""
     found = HeaderWalk(end=length)
     header: Header | None = Header.ETHERNET
     tunnels, addressed = 0, False

@@ -1,4 +1,4 @@
-"""Every string that a module may print is plain technical English: findings, causes, evidence, meanings, captions."""
+"""Every string that a module may print, and every docstring, is plain technical English."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from tests.sentences import printed
+from tests.sentences import docstrings, printed
 
 ROOT: Final = Path(__file__).parents[2]
 MODULES: Final = sorted((ROOT / "lab").rglob("*.py"))
@@ -46,3 +46,23 @@ def test_a_printed_string_that_breaks_a_rule_is_noticed(source: str) -> None:
 )
 def test_docstrings_programs_and_labels_are_no_sentences(source: str) -> None:
     assert not any(each.faults() for each in printed(source))
+
+
+def idioms(source: str) -> list[str]:
+    """Every docstring sentence with one of the project's old idioms."""
+    return [f"{each.line}: {each.text}" for each in docstrings(source) if each.idioms()]
+
+
+def test_docstrings_have_none_of_the_old_idioms() -> None:
+    found = {
+        str(path.relative_to(ROOT)): broken
+        for path in MODULES
+        if (broken := idioms(path.read_text(encoding="utf-8")))
+    }
+    assert found == {}, "\n".join(f"{name}:{each}" for name, broken in found.items() for each in broken)
+
+
+def test_an_idiom_in_a_docstring_is_noticed() -> None:
+    assert idioms('def f():\n    """Who hears it is told."""\n')
+    assert idioms('X = 1\n"""What counts is the size."""\n')
+    assert not idioms('"""Return the size.\n\n=====  =====\nwhat   how\n=====  =====\n"""\n')

@@ -213,7 +213,7 @@ class _Report:
 
     @cached_property
     def _paused_timeouts(self) -> dict[int, tuple[int, int]]:
-        """By flow: timeouts for most of which flow control paused a link, and the packets resent."""
+        """By flow: timeouts during which a link was mostly paused, and the packets resent."""
         spells, found = self._of.long_pauses, dict[int, tuple[int, int]]()
         for flow, resend in self._of.events.resends if spells else ():
             if resend.cause != TIMEOUT or resend.alone:

@@ -51,7 +51,7 @@ _OFTEN: Final = (4, 3, 2)
 _DIFFERENT: Final = 4
 """Distinct packets needed, at least. An RNR NAK and the request that it rejects repeat equally often, too."""
 _AT_ONCE: Final = 10_000
-"""ns within which nobody sends a packet again: the shortest RNR timer (IBA vol. 1 table 47)."""
+"""ns within which no sender retransmits a packet: the shortest RNR timer (IBA vol. 1 table 47)."""
 _ALONE: Final = 20
 """At most one of 20 packets may occur another number of times. Go-back-N repeats no NAK, and rarely repeats
 everything else exactly once."""

@@ -1,7 +1,7 @@
 """Find READs whose responses are lost because of their size, as with a small MTU on the way back to the requester.
 
-A READ request is small, so its own frame says nothing. What counts is the size of its response packets: the DMALen of
-the READ, up to the path MTU. A READ has been delivered once the requester steps back to a later PSN, or never does.
+A READ request is small, so its own frame says nothing. The size of its response packets matters: the DMALen of the
+READ, up to the path MTU. A READ has been delivered once the requester steps back to a later PSN, or never does.
 """
 
 from __future__ import annotations

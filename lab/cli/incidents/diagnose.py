@@ -161,7 +161,7 @@ def _show(found: Diagnosis) -> None:
 
 
 def _groups(faults: list[Found]) -> list[list[Found]]:
-    """Return the causes; alternatives, of which only one is real, are in one group."""
+    """Return the causes; alternatives are in one group: only one of them is real."""
     groups: list[list[Found]] = []
     for cause in faults:
         either = next((group for group in groups if cause.cause in group[0].alternatives), None)

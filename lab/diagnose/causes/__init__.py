@@ -1,1 +1,1 @@
-"""The table of causes: the symptoms that each needs and excludes, how to tell it from its rival, and its fix."""
+"""The table of causes: the symptoms that each needs and excludes, its difference from its rival, and its fix."""

@@ -203,7 +203,7 @@ def a_spine_is_dark(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _dark(facts: WindowFacts) -> Iterator[Sign]:
-    """Yield signs of switches with several links, all of which are or went down."""
+    """Yield signs of switches with several links that are all down, or went down."""
     down = {sign.place: sign for sign in a_link_is_down(facts)}
     for switch in facts.switches:
         cabled = [port for port in facts.ports_of(switch) if port.peer]

@@ -129,7 +129,7 @@ class LossParameters(MatchParameters):
 
 
 class LinkLoss(Matching[LossParameters]):
-    """A link loses some packets, and no counter tells: a gray failure.
+    """A link loses some packets, and no counter shows it: a gray failure.
 
     Both directions of leaf1--spine1, or leaf1:swp1 for what leaf1 sends. Give probability or one-in.
     """

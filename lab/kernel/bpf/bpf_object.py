@@ -57,7 +57,7 @@ class Object:
         self.close()
 
     def close(self) -> None:
-        """Release everything. What is pinned, or attached to an interface, stays in the kernel."""
+        """Release everything. Objects that are pinned, or attached to an interface, stay in the kernel."""
         for link in self._links.values():
             library().bpf_link__destroy(link)
         self._links.clear()

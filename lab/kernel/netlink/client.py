@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lab.kernel.netlink.nlmsg import NetlinkMessage
 
 BUFFER: Final = 1 << 16
-"""Bytes of one read: the kernel sends no more at once."""
+"""Bytes of one read: the largest amount that the kernel sends at once."""
 REQUEST: Final = 0x0001
 ACKNOWLEDGE: Final = 0x0004
 _DUMP: Final = 0x0300

@@ -76,7 +76,7 @@ def keep(namespace: Namespace, interface: str) -> Kept:
 
 
 def put_back(namespace: Namespace, interface: str, kept: Kept) -> None:
-    """Restore exactly what ``keep`` returned: add what is missing, and remove what was added since."""
+    """Restore exactly what ``keep`` returned: add missing entries, and remove those added since."""
     for version in _VERSIONS:
         there = _kept(namespace, interface, version)
         gone = [undone(line) for line in reversed(there) if line not in kept[version]]

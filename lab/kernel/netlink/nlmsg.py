@@ -60,7 +60,7 @@ def messages(data: bytes) -> Iterator[NetlinkMessage]:
 
 
 def attributes(data: bytes) -> Attributes:
-    """Return the attributes in ``data`` by type. Nested attributes are parsed from the value of theirs."""
+    """Return the attributes in ``data`` by type. Nested attributes are parsed from the value of the outer one."""
     return dict(each_attribute(data))
 
 

@@ -68,7 +68,7 @@ def _open_locked(directory: Path, shared: bool, waiting: Waiting) -> int:
 
 @contextlib.contextmanager
 def held(path: Path, *, make: bool = False, waiting: Waiting = patient) -> Iterator[None]:
-    """Lock a directory or a file that nobody removes; ``make`` creates a missing file.
+    """Lock a directory or a file that is never removed; ``make`` creates a missing file.
 
     Raises OSError if it cannot be opened.
     """

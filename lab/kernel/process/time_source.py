@@ -11,7 +11,7 @@ VIRTUAL: Final = "virtual"
 """The machine is rocelab's VM, whose clock counts its instructions: load on the host changes no result."""
 HOST: Final = "host"
 WORD: Final = "rocelab.time="
-"""Prefix of the kernel command line parameter that tells the VM its kind of time."""
+"""Prefix of the kernel command line parameter that sets the kind of time of the VM."""
 _COMMAND_LINE: Final = Path("/proc/cmdline")
 
 

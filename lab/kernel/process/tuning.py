@@ -110,7 +110,7 @@ def own_mounts() -> None:
 
 
 def _mount_points() -> list[str]:
-    """Return all mount points; the kernel escapes spaces and the like in octal (proc_pid_mountinfo(5))."""
+    """Return all mount points; the kernel escapes white space and backslashes in octal (proc_pid_mountinfo(5))."""
     lines = Path("/proc/thread-self/mountinfo").read_bytes().splitlines()
     return [os.fsdecode(line.split()[4].decode("unicode_escape").encode("latin-1")) for line in lines]
 

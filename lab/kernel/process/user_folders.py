@@ -23,7 +23,7 @@ def user_state(what: str) -> Path:
 
 
 def kernel_cache(what: str) -> Path:
-    """Return the cache folder of files that are loaded into the kernel: for root, one that nobody else can write.
+    """Return the cache folder of files that are loaded into the kernel: for root, one that only root can write.
 
     With sudo(8) the home may be a user's. The folder is then ``/var/cache/rocelab/WHAT``, and root writes nothing in
     the user's home.

@@ -1,4 +1,4 @@
-"""Wait until every switch has all shortest paths to every leaf, and report what is missing."""
+"""Wait until every switch has all shortest paths to every leaf, and report missing ones."""
 
 from __future__ import annotations
 

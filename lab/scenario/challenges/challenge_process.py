@@ -60,7 +60,7 @@ class Unrecorded:
 
 @dataclass(kw_only=True)
 class WaitingStage(Stage):
-    """A stage that waits at ``linger`` until it is asked to continue."""
+    """A stage that waits at ``linger`` until it is requested to continue."""
 
     recording: Recorder
     challenge: Challenge

@@ -140,7 +140,7 @@ def lasting(state: FabricState) -> ChallengeInfo | None:
 
 
 def refuse_another(state: FabricState) -> None:
-    """Raise UsageError while a challenge lasts: other faults or scenarios would be taken for it."""
+    """Raise UsageError while a challenge lasts: other faults or scenarios would be mistaken for it."""
     if lasting(state) is not None:
         raise UsageError(f"fabric {state.name} has a challenge", "rocelab scenario fix ends it, or rocelab down")
 

@@ -1,4 +1,4 @@
-"""The folder of a call: copies of the files that it reads, and results, of which named ones are copied back.
+"""The folder of a call: copies of the files that it reads, and results. Named results are copied back.
 
 The guest's root may write anything there, also files that were not requested. A file of the host is therefore written
 only if the user named it, or if it is new in a named folder.

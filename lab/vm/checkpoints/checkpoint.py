@@ -44,7 +44,7 @@ class CheckpointInfo:
     """The description of a checkpoint."""
 
     what: str
-    """What the guest had done, in words."""
+    """A description of the guest's state."""
     fits: str
     """Identity of the guests that can resume from it."""
     image: str

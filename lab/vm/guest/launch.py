@@ -146,7 +146,7 @@ class Launcher:
                 resident.wait()
 
     def _dismiss(self) -> process.Process | None:
-        """Close the resident's input: no more callers will come, and it ends after its last command."""
+        """Close the resident's input: no further caller comes, and it ends after its last command."""
         resident, self._resident = self._resident, None
         if resident and resident.stdin:
             resident.stdin.close()

@@ -68,7 +68,7 @@ class VirtioPort:
                 events.poll()
 
     def send(self, frame: CallFrame) -> None:
-        """Send a frame. What the host does not accept at once is kept for ``flush``."""
+        """Send a frame. Data that the host does not accept at once is kept for ``flush``."""
         self._pending.append(frame.encode())
         self.flush()
 

@@ -1,4 +1,4 @@
-"""Who reaches whom, and what is seen when a link is cut: one fabric for all tests of the file."""
+"""Reachability of hosts, and the effect of a cut link: one fabric for all tests of the file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_hosts_reach_each_other(fabric: FabricFixture) -> None:
 
 
 def test_a_cut_link_is_silent(fabric: FabricFixture, fault: Faults) -> None:
-    """What h1 sends does not arrive, and ``fault`` heals the link when the test ends."""
+    """Packets from h1 do not arrive, and ``fault`` heals the link when the test ends."""
     fault("link-cut", "h1--leaf1")
     assert fabric.ping("h1", "h2") == 0
 

@@ -32,7 +32,7 @@ def test_the_kinds_are_listed_and_each_is_shown() -> None:
     adapter("fault ls --kinds").validate_python(listed)
     assert [kind["kind"] for kind in listed] == list(KINDS)
     shown = fault("show", "link-loss").stdout
-    assert "A link loses some packets, and no counter tells: a gray failure." in shown
+    assert "A link loses some packets, and no counter shows it: a gray failure." in shown
     assert "place: leaf1--spine1, both directions, or leaf1:swp1" in shown
     assert "one-in" in shown
     assert {kind: json.loads(fault("show", kind, "--json").stdout) for kind in KINDS} == {
