@@ -78,6 +78,7 @@ def measure_bandwidth(
         perftest_session.run(exchanges, patience or Patience(), progress, seconds, window)
         if window is None or not window.ended:
             counting.end()
+        counting.first = _first(exchanges, test)
         results = [bandwidth_of(exchange, test, began) for exchange, began in _beginnings(exchanges, test)]
         if patience is None or not patience.silence:
             _refuse_silence(exchanges, results, seconds)
@@ -228,6 +229,12 @@ def _at(nic: Nic, port: int) -> list[str]:
     index = sysfs.gid_index(nic.device, nic.address)
     family = ["--ipv6", "--ipv6-addr"] if nic.address.version == 6 else []
     return ["--ib-dev", nic.device, "--gid-index", str(index), "--port", str(port), *family]
+
+
+def _first(exchanges: Sequence[Exchange], test: BandwidthTest) -> float | None:
+    """Return when the first pair began to measure, in seconds of CLOCK_MONOTONIC; None if no packet was observed."""
+    began = [exchange.began_at for exchange in exchanges if exchange.began_at]
+    return min(began) + test.margin if began else None
 
 
 def _beginnings(exchanges: Sequence[Exchange], test: BandwidthTest) -> Iterator[tuple[Exchange, float]]:

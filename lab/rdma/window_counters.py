@@ -50,6 +50,8 @@ class Meter:
         self._drops = drops or (lambda: 0)
         self._knows_drops = drops is not None
         self._counters = device_counters.Open(names)
+        self.first: float | None = None
+        """When the measurement of the first pair began, in seconds of CLOCK_MONOTONIC; None until it is known."""
         self.begin()
 
     def __enter__(self) -> Self:

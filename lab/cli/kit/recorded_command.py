@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 from lab.terminal_text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from lab.backends.fabric_state import FabricState
@@ -122,6 +122,14 @@ def injected(state: FabricState, did: str, kind: str, place: str, parameters: di
         _to(folder, "TRUTH", line)
 
 
+def transferred(state: FabricState, transfers: Iterable[dict[str, Any]]) -> None:
+    """Write finished transfers to the fabric's recordings, each with the fields of ``Transfer``."""
+    folders = _recorded_into(state)
+    for line in transfers if folders else ():
+        for folder in folders:
+            _to(folder, "TRANSFER", line)
+
+
 def _recorded_into(state: FabricState) -> list[Path]:
     """Return the folders of the active recordings of a fabric."""
     from lab.backends import recorders  # noqa: PLC0415 - for commands about a fabric
@@ -129,7 +137,7 @@ def _recorded_into(state: FabricState) -> list[Path]:
     return [each.folder for each in recorders.running(state)]
 
 
-def _to(recording: Path, kind: Literal["COMMAND", "TRUTH"], line: dict[str, Any]) -> None:
+def _to(recording: Path, kind: Literal["COMMAND", "TRUTH", "TRANSFER"], line: dict[str, Any]) -> None:
     """Append a line to a recording; errors are ignored, because the command itself has succeeded."""
     from lab.telemetry.store.recording_folder import (  # noqa: PLC0415 - needed only for recordings
         Folder,

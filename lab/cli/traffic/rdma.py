@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lab.cli.kit import recorded_command
 from lab.cli.kit.complete import FabricOption, node_names
 from lab.cli.kit.open_fabric import open_fabric
 from lab.cli.kit.option_value import read_value
@@ -27,7 +28,7 @@ from lab.rdma.window_counters import Meter
 from lab.units import format_rate, format_time, parse_size, parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lab.backends.backend import Fabric
     from lab.rdma.measure import BandwidthResult, LatencyResult, Pair
@@ -89,6 +90,7 @@ def bw(
     pairs = _pairs(fabric, src, dst, pair)
     with stages() as progress, _meter(fabric, pairs) as meter:
         results = perftest.measure_bandwidth(pairs, test, progress=progress, meter=meter)
+    recorded_command.transferred(fabric.state, _transfers(results, meter.first))
     arrived = arrivals(results, pairs, verb, meter)
     data = {"pairs": results, "all": total(results), "arrivals": arrived, "margin_s": test.margin}
     _show(as_json, _bandwidth_table(results), data, meter, [*arrived, *_besides(test)])
@@ -147,6 +149,24 @@ def show(name: FabricOption = None, as_json: JsonFlag = False) -> None:
 
 def _index_of(address: object, gids: Any) -> str:
     return next((str(gid["index"]) for gid in gids if gid["gid"] == address), "none")
+
+
+def _transfers(results: Sequence[BandwidthResult], first: float | None) -> Iterator[dict[str, Any]]:
+    """Yield the transfers for recordings; ``first`` is when the first pair began to measure, if known."""
+    if first is None:
+        return
+    for result in results:
+        yield {
+            "ns": round((first + result.began_s) * 1e9),
+            "src": result.src,
+            "dst": result.dst,
+            "verb": result.verb,
+            "size": result.size,
+            "qps": result.qps,
+            "messages": result.messages,
+            "seconds": result.duration_s,
+            "times": [],
+        }
 
 
 def _pairs(fabric: Fabric, src: str, dst: str, more: Sequence[str] | None) -> list[Pair]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import select
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import CommandFailed, OperationFailed, UsageError
 from lab.kernel.netlink.netlink_events import EventGroup, listener, take
+from lab.kernel.process.readable import readable
 
 if TYPE_CHECKING:
     from lab.kernel.process.netns import Namespace
@@ -55,7 +55,7 @@ def resolve(namespace: Namespace, interface: str, address: str) -> str:
         namespace.run(["ip", "neigh", "replace", address, "dev", interface, "use"])
         deadline = time.monotonic() + _TIMEOUT
         while not (known := _known(namespace, interface, address)):
-            if not select.select([events], [], [], max(0, deadline - time.monotonic()))[0]:
+            if not readable(events, max(0, deadline - time.monotonic())):
                 raise OperationFailed(
                     f"{address} does not answer on {interface} of {namespace.name}", "give --dst-mac"
                 )

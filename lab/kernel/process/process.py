@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import select
 import selectors
 import shutil
 import signal
@@ -19,6 +18,7 @@ from typing import IO, Final, TypeAlias
 
 from lab.errors import CommandFailed, EnvironmentLacks, OperationFailed
 from lab.kernel.process import signals
+from lab.kernel.process.readable import readable
 
 Argv: TypeAlias = Sequence[str | Path]
 Completed: TypeAlias = subprocess.CompletedProcess[str]
@@ -270,16 +270,9 @@ def _await_end(process: Process, timeout: float) -> None:
     with contextlib.suppress(ProcessLookupError):
         descriptor = os.pidfd_open(process.pid)
         try:
-            _has_ended(descriptor, timeout)
+            readable(descriptor, timeout)
         finally:
             os.close(descriptor)
-
-
-def _has_ended(descriptor: int, timeout: float) -> bool:
-    """Wait for the end of the process of a pidfd, at most ``timeout`` seconds, and return whether it has ended."""
-    ended = select.poll()  # select.select takes no descriptor above 1023
-    ended.register(descriptor, select.POLLIN)
-    return bool(ended.poll(timeout * 1000))
 
 
 def kill(pids: Iterable[int], *, meant: Callable[[int], bool], timeout: float = 10.0) -> None:
@@ -333,7 +326,7 @@ def dismiss(
         try:
             if meant(pid):
                 signal.pidfd_send_signal(descriptor, number)
-                if not _has_ended(descriptor, timeout):
+                if not readable(descriptor, timeout):
                     raise OperationFailed(f"process {pid} does not end", "look what it waits for")
         finally:
             os.close(descriptor)

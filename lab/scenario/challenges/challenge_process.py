@@ -7,7 +7,6 @@ faults count as abandoned, ``port_restore.mend`` restores settings, and ``challe
 from __future__ import annotations
 
 import os
-import select
 import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from lab.errors import Interrupted, LabError, OperationFailed, UsageError
 from lab.faults.ledger import Holder
 from lab.kernel.process import cgroup, process
+from lab.kernel.process.readable import readable
 from lab.kernel.process.signals import received
 from lab.scenario.challenges.challenge_record import MARK, Challenge, ChallengeInfo
 from lab.scenario.stage import Stage
@@ -78,7 +78,7 @@ class WaitingStage(Stage):
             self.recorder, self._asked, self.stood = Unrecorded(), asked, True
             try:
                 self.stands()
-                while not _spoken(asked, 0.0 if again else _LOOK):
+                while not readable(asked, 0.0 if again else _LOOK):
                     if not self.fabric.state.ready:
                         raise UsageError(f"fabric {self.fabric.name} was taken down", "rocelab scenario break")
                     if again:
@@ -95,12 +95,7 @@ class WaitingStage(Stage):
         if self._asked is None:
             super().hold(seconds)
         else:
-            _spoken(self._asked, seconds)
-
-
-def _spoken(asked: int, seconds: float) -> bool:
-    """Return whether there is something to read within some seconds."""
-    return bool(select.select([asked], [], [], seconds)[0])
+            readable(self._asked, seconds)
 
 
 def begin(fabric: Fabric, scenario: Scenario[Any], folder: Path, seed: int, began: float) -> None:

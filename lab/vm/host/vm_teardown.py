@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed
+from lab.kernel.process.readable import readable
 from lab.vm.host.vm_state import RunningVm, process_start
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def has_ended(running: RunningVm) -> bool:
     except ProcessLookupError:
         return True
     try:
-        return not running.alive() or bool(select.select([handle], [], [], _FAREWELL)[0])
+        return not running.alive() or readable(handle, _FAREWELL)
     finally:
         os.close(handle)
 
@@ -76,7 +76,7 @@ def _end(pid: int, started: int) -> bool:
             return False
         # No data is lost: the disk is a temporary layer, and shared folders are written through.
         signal.pidfd_send_signal(handle, signal.SIGKILL)
-        select.select([handle], [], [])
+        readable(handle)
         return True
     finally:
         os.close(handle)

@@ -57,6 +57,13 @@ def test_windows_of_unequal_length_begin_where_they_began_at_the_latest() -> Non
     assert [began for _, began in perftest._beginnings(pairs[2:], of_messages)] == [0.0]
 
 
+def test_the_first_pair_begins_to_measure_after_the_margin() -> None:
+    pairs = [begun(100.5), begun(100.0), begun(0.0)]
+    assert perftest._first(pairs, BandwidthTest(duration=5)) == 101.0
+    assert perftest._first(pairs, BandwidthTest(duration=None, iterations=60)) == 100.0
+    assert perftest._first(pairs[2:], BandwidthTest()) is None
+
+
 def test_windows_of_one_length_are_one_while_every_pair_transfers_in_all_of_them() -> None:
     for late, began in ((0.9, 0.0), (1.1, 1.12)):
         found = [began for _, began in perftest._beginnings([begun(100.0), begun(100.0 + late)], BandwidthTest())]

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
 
 from lab.cli.app import app
+from lab.cli.kit import recorded_command
 from lab.cli.schemas import adapter
 from lab.cli.traffic import rdma
 from lab.rdma import measure, perftest, window_counters
 from lab.rdma.measure import BandwidthTest, Pair, Verb
+from lab.telemetry.read.transfers import read_transfers
+from lab.telemetry.store.recording_folder import Folder
 from tests.unit.rdma.test_measure import PAIR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from typer.testing import Result
 
@@ -25,6 +30,7 @@ class Counted:
     """Stands in for the meter of two devices."""
 
     seconds = 2.0
+    first = 12.5
 
     def __enter__(self) -> Counted:
         return self
@@ -52,7 +58,8 @@ def _measured(monkeypatch: pytest.MonkeyPatch) -> None:
     def latency(pairs: Sequence[Pair], test: measure.LatencyTest, **_: Any) -> tuple[measure.LatencyResult, ...]:
         return tuple(measure.summarise(pair, test, [1e-6, 2e-6], 4096) for pair in pairs)
 
-    monkeypatch.setattr(rdma, "open_fabric", lambda _: None)
+    monkeypatch.setattr(rdma, "open_fabric", lambda _: SimpleNamespace(state=None))
+    monkeypatch.setattr(recorded_command, "_recorded_into", lambda _: [])
     monkeypatch.setattr(rdma, "find_pair", lambda *_: PAIR)
     monkeypatch.setattr(rdma, "_meter", lambda *_: Counted())
     monkeypatch.setattr(rdma, "arrivals", lambda *_: ())
@@ -65,6 +72,18 @@ def said(*words: str) -> Result:
     result = CliRunner().invoke(app, ["rdma", words[0], "h1", "h2", *words[1:]])
     assert result.exit_code == 0, result.output
     return result
+
+
+def test_transfers_are_kept_in_recordings_of_the_fabric(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What each pair moved in the measured time, and when that began."""
+    folder = Folder(tmp_path)
+    folder.about.write_text("{}")
+    monkeypatch.setattr(recorded_command, "_recorded_into", lambda _: [tmp_path])
+    said("bw", "--duration", "2", "--pair", "h1:h2")
+    one, other = read_transfers(folder.transfers)
+    assert one == other
+    assert (one.ns, one.seconds, one.pair, one.verb) == (12_500_000_000, 2.0, "h1:h2", "write")
+    assert (one.bytes, one.qps) == (1500 * 65536, 1)
 
 
 @pytest.mark.parametrize(("words", "margin"), [(("--duration", "2"), 1), (("--iterations", "20"), 0)])
