@@ -180,6 +180,7 @@ class Analyser:
         read = np.where(ops.READ_RESPONSE[packets.opcode], payload, 0)
         if read.any():
             self.flows.sums["read"][flows] += np.add.reduceat(read, packets.starts)
+            self.flows.sums["responses"][flows] += np.add.reduceat(read > 0, packets.starts, dtype=np.int64)
         self._add_accepted()
         marks = {
             TimelineSeries.MARKED: packets.ecn == CE,

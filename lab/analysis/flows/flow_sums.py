@@ -23,7 +23,7 @@ _KEY: Final = 12  # interface, VNI, source, destination, destination QP, transpo
 _NO_VNI: Final = 2**32 - 1
 _MIXED: Final = 4096
 """Flows with several DSCPs for which all of them are kept."""
-_SUMS: Final = ("packets", "octets", "payload", "read", "cnps", "ce", "ect")
+_SUMS: Final = ("packets", "octets", "payload", "read", "responses", "cnps", "ce", "ect")
 
 
 class FlowKey(NamedTuple):

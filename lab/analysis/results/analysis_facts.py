@@ -50,6 +50,7 @@ class FlowFacts:
     * ``duplicates``: packets that the receiver had accepted before. PSN tracking starts with the first captured
       packet. If a QP's first packet was lost before this link, its retransmissions count as duplicates.
     * ``unseen``: PSNs that were acknowledged but not captured.
+    * ``response_gaps``: places where READ responses to this QP are missing. ``responses``: the READ responses to it.
     * ``marked``: packets with CE (RFC 3168). ``cnps``: CNPs to this QP (annex A17.9.3).
     * ``answers``: AETHs by meaning (tables 43 and 46).
     * ``round_trip``: time from a request with AckReq to the AETH with its PSN.
@@ -98,6 +99,7 @@ class FlowFacts:
     out_of_sequence: int
     unseen: int
     response_gaps: int
+    responses: int
     answers: dict[str, int]
     marked: int
     marked_share: float

@@ -149,7 +149,8 @@ def findings(facts: AnalysisFacts) -> tuple[CaptureFinding, ...]:
         *loop_findings(facts),
         *path_findings(facts),
         *class_findings(facts),
-        *_incomplete_flows(survey.partly),
+        *_incomplete_flows(survey),
+        *_incomplete_reads(survey.unread),
         *_signs(facts, segments, survey.hosts),
         *_unanswered_marks(facts, segments, survey),
         *pause_findings(facts),
@@ -169,13 +170,20 @@ def incomplete(flow: FlowFacts) -> bool:
     return not mended or (flow.missing >= _SAMPLED * flow.packets and 2 * flow.gaps >= flow.packets)
 
 
-def _incomplete_flows(found: _Streams) -> Iterator[CaptureFinding]:
-    """Yield the finding that losses and latencies of partly captured flows are unknown."""
+def _incomplete_flows(survey: _Survey) -> Iterator[CaptureFinding]:
+    """Yield the finding that losses and latencies of partly captured flows are unknown.
+
+    A READ request takes a PSN for each of its responses, so those in the file are packets that are not missing. As
+    many requests are missing for each missing response as are in the file for each of those there.
+    """
+    found = survey.partly
     if not found:
         return
     packets, missing, gaps = found.totals()
-    if missing >= _SAMPLED * packets:
-        what = f"about 1 packet of {round((packets + missing) / packets)} is in the file: it is a sample"
+    responses = survey.responses()
+    lacking = missing * (1 + packets / responses) if responses else missing
+    if lacking >= _SAMPLED * (packets + responses):
+        what = f"about 1 packet of {round(1 + lacking / (packets + responses))} is in the file: it is a sample"
         how = "capture every packet, with a mirror that does not sample"
     else:
         what = f"{counted(missing, 'PSN')} missing in {counted(gaps, 'gap')}, none retransmitted"
@@ -183,6 +191,23 @@ def _incomplete_flows(found: _Streams) -> Iterator[CaptureFinding]:
     yield found.finding(
         what, f"the capture lacks them, so that losses and latencies are unknown: {how}", unjudged=True
     )
+
+
+def _incomplete_reads(found: _Streams) -> Iterator[CaptureFinding]:
+    """Yield the finding that READ responses are missing in the capture only."""
+    if found:
+        responses, gaps = found.totals()
+        what = f"READ responses are missing in {counted(gaps, 'place')}, none requested again"
+        if _is_sample(responses, gaps):
+            what = f"{counted(responses, 'READ response')} with gaps between most of them: it is a sample"
+        yield found.finding(
+            what, "the capture lacks them, so that losses of READs are unknown: capture every packet", unjudged=True
+        )
+
+
+def _is_sample(responses: int, gaps: int) -> bool:
+    """Return whether most READ responses come after a gap: no READ would continue with so few."""
+    return 2 * gaps >= responses
 
 
 class _Streams:
@@ -245,6 +270,7 @@ class _Survey:
     * ``copies``: of flows without a loop.
     * ``partly``: flows that are only partly captured, without those whose missing packets were all acknowledged.
     * ``hosts``: source and destination of partly captured flows, in both directions.
+    * ``unread``: flows of READ responses that are only partly captured, of other hosts than those of ``partly``.
     * ``cnps``: counts by hosts and VNI. ``answering``: hosts with a flow between them. ``marked``: any packet has CE.
     """
 
@@ -254,16 +280,43 @@ class _Survey:
         self.answering: set[tuple[str, str]] = set()
         self.partly = _Streams(segments)
         self.hosts: set[tuple[str, str]] = set()
+        self.unread = _Streams(segments)
+        self._responses = dict[tuple[str, str], Counter[str]]()  # by hosts, and by link
+        self._asking = set[tuple[str, str]]()  # the hosts of ``partly``
+        resending, gapped = set[tuple[str, str]](), []
         for flow in facts.flows:
             self.copies += 0 if flow.looped else flow.copies
             self.cnps[flow.src, flow.dst, flow.vni] += flow.cnps
             self.answering.add((flow.src, flow.dst))
             self.marked |= flow.marked > 0
+            if flow.responses:
+                self._responses.setdefault((flow.src, flow.dst), Counter())[flow.link] += flow.responses
+            if flow.resent:
+                resending.add((flow.src, flow.dst))
+            if flow.response_gaps >= _LEAST_GAPS:
+                gapped.append(flow)
             if not incomplete(flow):
                 continue
             self.hosts |= {(flow.src, flow.dst), (flow.dst, flow.src)}
             if flow.missing > flow.unseen or flow.missing >= _SAMPLED * flow.packets:
                 self.partly.add(flow, flow.packets, flow.missing, flow.gaps)
+                self._asking.add((flow.src, flow.dst))
+        for flow in gapped:
+            self._add_unread(flow, resending)
+
+    def responses(self) -> int:
+        """Return the READ responses to the hosts of ``partly``, each counted at the link that has the most."""
+        there = (self._responses.get((dst, src)) for src, dst in self._asking)
+        return sum(max(links.values()) for links in there if links)
+
+    def _add_unread(self, flow: FlowFacts, resending: set[tuple[str, str]]) -> None:
+        """Add a flow if no READ was asked for again although responses are missing, or if it is a sample."""
+        back = (flow.dst, flow.src)
+        if not _is_sample(flow.responses, flow.response_gaps) and (back in resending or back not in self.answering):
+            return
+        if back not in self._asking:
+            self.unread.add(flow, flow.responses, flow.response_gaps)
+        self.hosts |= {(flow.src, flow.dst), back}
 
 
 def _ends(flow: FlowFacts) -> int:

@@ -193,6 +193,7 @@ class _Report:
             unanswered=self._unanswered(number) if peer >= 0 else 0.0,
             never_answered=self._never_answered(number) if peer < 0 else 0.0,
             response_gaps=self._of.responses.gaps.get(number, 0),
+            responses=sums["responses"],
             answers=_named(ops.ACKS, flows.acks[number]),
             marked=sums["ce"],
             marked_share=sums["ce"] / sums["packets"],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from random import Random
+
 import pytest
 
 from lab.cli.tables.analysis_tables import verdict
@@ -67,6 +70,50 @@ def test_a_capture_that_could_not_keep_up_lost_what_nobody_sends_again() -> None
     (finding,) = facts.findings
     assert finding.unjudged
     assert "150 PSNs missing in 30 gaps, none retransmitted" in finding.what
+
+
+def reads(count: int, span: int) -> list[bytes]:
+    """READs of ``span`` packets each, all answered."""
+    return [frame for psn in range(0, count * span, span)
+            for frame in (packets.read(psn, span * 1024), *packets.responses(psn, span))]  # fmt: skip
+
+
+@pytest.mark.parametrize("span", [4, 16, 64])
+@pytest.mark.parametrize("rate", [10, 100])
+def test_a_sample_of_reads_is_as_large_as_it_is(span: int, rate: int) -> None:
+    """A READ request that is missing is one packet, and not as many as its response has."""
+    drawn = Random(span)
+    facts = told([frame for frame in reads(100_000 // span, span) if drawn.random() < 1 / rate])
+    assert verdict(facts) is ExitCode.UNKNOWN
+    (finding,) = facts.findings
+    found = re.search(r"about 1 packet of (\d+) is in the file", finding.what)
+    assert "it is a sample" in finding.what
+    assert found is None or int(found[1]) == pytest.approx(rate, rel=0.2)
+    asked = sum(flow.packets for flow in facts.flows if flow.qp == packets.QP2)
+    assert found or asked < 20, "so few requests say nothing"
+
+
+def test_a_capture_that_lacks_responses_which_nobody_asks_for_again_lost_them_itself() -> None:
+    frames = [frame for at, frame in enumerate(reads(100, 16)) if at % 150 != 50]
+    (finding,) = told(frames).findings
+    assert finding.unjudged
+    assert "missing in 11 places, none requested again" in finding.what
+
+
+def test_responses_that_are_asked_for_again_were_lost_by_the_network() -> None:
+    """The control: every tenth READ lacks a response, and is asked for again from there on."""
+    frames: list[bytes] = []
+    for psn in range(0, 1600, 16):
+        answers = packets.responses(psn, 16)
+        frames.append(packets.read(psn, 16 * 1024))
+        if psn % 160:
+            frames += answers
+        else:
+            rest = [packets.read(psn + 5, 11 * 1024), *packets.responses(psn + 5, 11)]
+            frames += [*answers[:5], *answers[6:], *rest]
+    facts = told(frames)
+    assert verdict(facts) is ExitCode.FAIL
+    assert any("READ responses are missing in 10 places" in finding.what for finding in facts.findings)
 
 
 def test_losses_that_are_sent_again_are_the_networks() -> None:
