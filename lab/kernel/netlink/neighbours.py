@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import CommandFailed, OperationFailed, UsageError
 from lab.kernel.netlink.netlink_events import EventGroup, listener, take
-from lab.kernel.process.readable import readable
+from lab.kernel.process.process import readable
 
 if TYPE_CHECKING:
     from lab.kernel.process.netns import Namespace

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import resource
+import select
 import selectors
 import shutil
 import signal
@@ -14,11 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Final, TypeAlias
+from typing import IO, TYPE_CHECKING, Final, TypeAlias
 
 from lab.errors import CommandFailed, EnvironmentLacks, OperationFailed
 from lab.kernel.process import signals
-from lab.kernel.process.readable import readable
+
+if TYPE_CHECKING:
+    from _typeshed import HasFileno
 
 Argv: TypeAlias = Sequence[str | Path]
 Completed: TypeAlias = subprocess.CompletedProcess[str]
@@ -273,6 +277,16 @@ def _await_end(process: Process, timeout: float) -> None:
             readable(descriptor, timeout)
         finally:
             os.close(descriptor)
+
+
+def readable(descriptor: int | HasFileno, seconds: float = math.inf) -> bool:
+    """Wait until a descriptor can be read, at most some seconds, and return whether it can.
+
+    A pidfd can be read once its process has ended. ``select.select`` takes no descriptor above 1023.
+    """
+    ready = select.poll()
+    ready.register(descriptor, select.POLLIN)
+    return bool(ready.poll(None if seconds == math.inf else math.ceil(seconds * 1000)))
 
 
 def kill(pids: Iterable[int], *, meant: Callable[[int], bool], timeout: float = 10.0) -> None:

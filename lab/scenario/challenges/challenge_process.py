@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from lab.errors import Interrupted, LabError, OperationFailed, UsageError
 from lab.faults.ledger import Holder
 from lab.kernel.process import cgroup, process
-from lab.kernel.process.readable import readable
 from lab.kernel.process.signals import received
 from lab.scenario.challenges.challenge_record import MARK, Challenge, ChallengeInfo
 from lab.scenario.stage import Stage
@@ -78,7 +77,7 @@ class WaitingStage(Stage):
             self.recorder, self._asked, self.stood = Unrecorded(), asked, True
             try:
                 self.stands()
-                while not readable(asked, 0.0 if again else _LOOK):
+                while not process.readable(asked, 0.0 if again else _LOOK):
                     if not self.fabric.state.ready:
                         raise UsageError(f"fabric {self.fabric.name} was taken down", "rocelab scenario break")
                     if again:
@@ -95,7 +94,7 @@ class WaitingStage(Stage):
         if self._asked is None:
             super().hold(seconds)
         else:
-            readable(self._asked, seconds)
+            process.readable(self._asked, seconds)
 
 
 def begin(fabric: Fabric, scenario: Scenario[Any], folder: Path, seed: int, began: float) -> None:

