@@ -22,9 +22,9 @@ _CHOICE: Final = re.compile(r"\{([^}]*)\}")
 def written_out(place: str) -> Iterator[str]:
     """Yield the paths of a place with choices in braces."""
     choices = [each.split(",") for each in _CHOICE.findall(place)]
+    pieces = _CHOICE.sub("{}", place)
     for chosen in product(*choices):
-        words = iter(chosen)
-        yield _CHOICE.sub(lambda _, words=words: next(words), place)
+        yield pieces.format(*chosen)
 
 
 def missing(text: str) -> list[str]:
