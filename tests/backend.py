@@ -1,4 +1,4 @@
-"""What plays the fabrics of tests: ``pytest --backend NAME``, of the tests with the marker ``backends``."""
+"""The backend of the tests with the marker ``backends``: ``pytest --backend NAME``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the bench of overlays builds, by arithmetic."""
+"""The fabrics that the overlay benchmark builds, by arithmetic."""
 
 from __future__ import annotations
 

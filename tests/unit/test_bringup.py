@@ -1,4 +1,4 @@
-"""What the bench of bring-up makes of its figures."""
+"""The evaluation of figures of the bring-up benchmark."""
 
 import os
 import time

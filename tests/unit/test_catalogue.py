@@ -1,4 +1,4 @@
-"""What the catalogue makes of runs: how often each passed, and which evidence comes first."""
+"""The evaluation of runs of the catalogue: how often each passed, and which evidence comes first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file's tests in a VM came to, read from what pytest printed."""
+"""The results of a file's tests in a VM, parsed from the output of pytest."""
 
 from __future__ import annotations
 

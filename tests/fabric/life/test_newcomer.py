@@ -1,4 +1,4 @@
-"""What README and the page about installation show, typed by somebody who has just got rocelab, in order."""
+"""The commands of the README and of the installation page, typed in order by a new user."""
 
 from __future__ import annotations
 

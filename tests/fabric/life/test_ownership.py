@@ -1,4 +1,4 @@
-"""What rocelab takes away is its own: a name proves nothing, and a journal only says what may exist."""
+"""rocelab removes only its own objects: a matching name is no proof, and a journal only lists possible objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""As many nodes as are promised: with few open files, in one piece, and gone without a trace."""
+"""A fabric of the promised size needs few open files, comes up whole, and leaves nothing behind."""
 
 from __future__ import annotations
 

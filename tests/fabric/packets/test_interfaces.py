@@ -1,4 +1,4 @@
-"""What rtnetlink lists of interfaces and queues, against what ``ip`` and ``tc`` read."""
+"""Interfaces and queues as rtnetlink lists them, compared with the output of ``ip`` and ``tc``."""
 
 import contextlib
 import json

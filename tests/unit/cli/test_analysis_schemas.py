@@ -1,4 +1,4 @@
-"""What analyze, dissect and follow answer, for captures of every kind, against their closed JSON Schemas."""
+"""The answers of analyze, dissect and follow, for captures of every kind, against their closed JSON Schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the emulated tools print: the formats of the real ones, and the values of rocelab's counters."""
+"""The output of the emulated tools: the formats of the real ones, with the values of rocelab's counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ./scripts/... say of themselves, before they install, start or change anything."""
+"""The help of ./scripts/..., which installs, starts and changes nothing."""
 
 from __future__ import annotations
 

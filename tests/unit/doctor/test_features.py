@@ -1,4 +1,4 @@
-"""What a machine lacks decides where a feature works, and every lack has its remedy."""
+"""Missing capabilities decide where a feature works, and each of them has a remedy."""
 
 from collections.abc import Mapping
 from dataclasses import replace

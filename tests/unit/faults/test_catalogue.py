@@ -1,4 +1,4 @@
-"""What every kind of fault says of itself."""
+"""The description of every kind of fault."""
 
 import inspect
 from pathlib import Path

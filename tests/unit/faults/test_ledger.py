@@ -1,4 +1,4 @@
-"""What a ledger keeps of faults, through torn writes and dead holders."""
+"""The ledger of faults survives torn writes and dead holders."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""What people ask for, and what they are told when it is nothing."""
+"""Requests for faults, and the errors of invalid ones."""
 
 from pathlib import Path
 from typing import Any

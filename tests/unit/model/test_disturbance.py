@@ -1,4 +1,4 @@
-"""What may be asked for of a disturbance, and that it is the same after it was kept."""
+"""Valid and invalid requests for a disturbance, and that storing one preserves it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be asked for of an impairment, and that it is the same after it was kept."""
+"""Valid and invalid requests for an impairment, and that storing one preserves it."""
 
 from __future__ import annotations
 

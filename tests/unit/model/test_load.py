@@ -1,4 +1,4 @@
-"""What a well-formed file means, and how files that cannot be read are refused. Bad files: test_errors_golden."""
+"""The meaning of a valid file, and the rejection of unreadable ones. Bad files: test_errors_golden."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What a report says of a recording, against what was written into it."""
+"""The facts of a report, compared with the data written into the recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is embedded in the page: nothing is lost, nothing is markup, and it stays small."""
+"""The data embedded in the page is complete, contains no markup, and stays small."""
 
 from __future__ import annotations
 

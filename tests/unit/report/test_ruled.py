@@ -1,4 +1,4 @@
-"""What a report rules out: only what the recording's own figures say, each with where it is from."""
+"""Causes that a report rules out: each has a figure of the recording as its source."""
 
 from __future__ import annotations
 

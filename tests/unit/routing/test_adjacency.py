@@ -1,4 +1,4 @@
-"""What FRR reports of the neighbours of OSPF and IS-IS; an interface that it does not name has none."""
+"""Neighbours of OSPF and IS-IS as FRR reports them; an interface that FRR does not list has none."""
 
 from pathlib import Path
 from typing import Any

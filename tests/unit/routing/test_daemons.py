@@ -1,4 +1,4 @@
-"""What starts a router's daemons and configures them, all of which can be given up; real ones: tests/fabric."""
+"""Start and configuration of a router's daemons, and their cancellation; real daemons: tests/fabric."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What FRR 10.3 said of the fabric of topologies/tenant.yaml, and gaps as they are told."""
+"""The output of FRR 10.3 on the fabric of topologies/tenant.yaml, and the reports of missing routes."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What FRR 8.4 answered, read; and what no daemon answered, told."""
+"""Parsed answers of FRR 8.4, and errors of daemons that do not answer."""
 
 import contextlib
 import socket

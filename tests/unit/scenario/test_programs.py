@@ -1,4 +1,4 @@
-"""What a scenario has started is ended when whoever plays it was killed, and nothing else is."""
+"""Programs that a scenario started are ended after its player was killed, and no others."""
 
 from __future__ import annotations
 

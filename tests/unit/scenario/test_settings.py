@@ -1,4 +1,4 @@
-"""What a scenario sets is put back however it ends; judged by the ports' octets."""
+"""Settings of a scenario are restored however it ends, judged by the octets of the ports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scenario does on a fabric whose ports are arrays: seeded, recorded, waited for, put back."""
+"""The actions of a scenario on a fabric whose ports are arrays: seeded, recorded, awaited, undone."""
 
 from pathlib import Path
 from typing import Any

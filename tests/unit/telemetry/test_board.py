@@ -1,4 +1,4 @@
-"""What top and replay show, against DuckDB, which reads the Parquet and knows nothing of us; live as recorded."""
+"""The tables of top and replay, compared with DuckDB on the Parquet files; live tables equal recorded ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the nodes of an overlay forward by, as ip, bridge and bgpd said it, and how a recording keeps it."""
+"""The forwarding state of an overlay's nodes, as ip, bridge and bgpd print it, and its form in a recording."""
 
 from __future__ import annotations
 

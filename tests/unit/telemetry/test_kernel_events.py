@@ -1,4 +1,4 @@
-"""What is read in rtnetlink's messages; they are made here as <linux/rtnetlink.h> has them."""
+"""Events parsed from rtnetlink messages, which are built here as <linux/rtnetlink.h> defines them."""
 
 from __future__ import annotations
 

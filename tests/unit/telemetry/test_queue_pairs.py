@@ -1,4 +1,4 @@
-"""What changes of queue pairs are told of, from what the kernel's resource tracking answers."""
+"""Reported changes of queue pairs, from answers of the kernel's resource tracking."""
 
 from __future__ import annotations
 

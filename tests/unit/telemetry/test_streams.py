@@ -1,4 +1,4 @@
-"""What iperf3 and ping printed, as series: read as they print it, and refused where the recording is not whole."""
+"""The output of iperf3 and ping as series; an incomplete recording is rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is started, word by word: nothing here runs."""
+"""The argument lists of the programs of a VM: no test here starts one."""
 
 import base64
 import errno

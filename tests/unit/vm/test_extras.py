@@ -1,4 +1,4 @@
-"""What an image with containerlab is made of: Go's command, told errors, and a container image that Docker knows."""
+"""The contents of an image with containerlab: Go's command, its errors, and a container image that Docker loads."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What a call takes along and brings back; the guest is a program of this machine, in the folder that it is given."""
+"""Files that a call copies to the guest and back; the guest is a program of this machine, in its own folder."""
 
 import errno
 import os

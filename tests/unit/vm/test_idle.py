@@ -1,4 +1,4 @@
-"""What keeps the CPU of virtual time from waiting: its machine code, and when it runs."""
+"""The machine code that keeps the CPU of virtual time from waiting, and when it runs."""
 
 import os
 import signal

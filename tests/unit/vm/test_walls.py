@@ -1,4 +1,4 @@
-"""Whose QEMU is, and what a call gives it: on folders of this machine, whose owners are told instead of asked for."""
+"""The owner of QEMU, and the rights that a call grants it: on folders of this machine, with simulated owners."""
 
 import os
 import stat

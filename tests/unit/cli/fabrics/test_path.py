@@ -1,4 +1,4 @@
-"""What ``rocelab path`` refuses before it asks a kernel."""
+"""Errors of ``rocelab path`` that need no kernel."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What files about several recordings are called: each otherwise, and as short as that allows."""
+"""Names of files about several recordings: unique, and as short as possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``rocelab rdma`` says beside its figures: what else was counted, and what they are not."""
+"""Notes of ``rocelab rdma`` next to its figures: other counters that changed, and limits of the figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ip(8) says of a bridge in a spanning tree, read: iproute2 6.15 in spine2 of topologies/vlans.yaml."""
+"""Bridges in a spanning tree, from the output of ip(8): iproute2 6.15 in spine2 of topologies/vlans.yaml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rtnetlink refuses: by the kernel's own lack, or by the object that is not there any more."""
+"""Requests that rtnetlink rejects: the kernel lacks a feature, or the object no longer exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose time a machine lives in is on its kernel's command line."""
+"""The kernel command line shows whether a machine runs in real or in virtual time."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What stays is held by one command: others wait and know for whom, or do not wait; a kill lets go."""
+"""A lock is held by one command: others wait with a message, or fail at once; a kill releases it."""
 
 from __future__ import annotations
 

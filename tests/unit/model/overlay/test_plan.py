@@ -1,4 +1,4 @@
-"""What nodes get of an overlay: numbers that are everybody's, and addresses that are in their subnets."""
+"""The overlay plan of nodes: shared numbers, and addresses within their subnets."""
 
 from pathlib import Path
 

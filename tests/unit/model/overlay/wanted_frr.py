@@ -1,4 +1,4 @@
-"""What FRR's topotests assert, written by hand from them; and all cases, with those of netlab."""
+"""The assertions of FRR's topotests, written by hand; and all cases, including those of netlab."""
 
 from tests.unit.model.overlay.wanted import ALL, NETLAB_EVPN, NETLAB_VXLAN, REFLECTS, Wanted
 

@@ -1,4 +1,4 @@
-"""Who reaches whom by the plan of an overlay: what its bridges, tunnels and VRFs would do with a packet."""
+"""Reachability by the plan of an overlay: the path of a packet through its bridges, tunnels and VRFs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

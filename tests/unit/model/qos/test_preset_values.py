@@ -1,4 +1,4 @@
-"""What presets set, and what differs between two of them."""
+"""The values of presets, and the differences between two presets."""
 
 import json
 

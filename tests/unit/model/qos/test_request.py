@@ -1,4 +1,4 @@
-"""What is asked of running ports: worked out for all nodes at once, or refused with nothing done."""
+"""Requested changes of running ports: resolved for all nodes at once, or rejected without any effect."""
 
 import json
 

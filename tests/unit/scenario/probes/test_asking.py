@@ -1,4 +1,4 @@
-"""Who asks by ARP for whom: leaves for their hosts, hosts for their gateways, and neighbours of one network."""
+"""ARP probes: leaves probe their hosts, hosts their gateways, and neighbours of one network each other."""
 
 from __future__ import annotations
 

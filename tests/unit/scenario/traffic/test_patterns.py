@@ -1,4 +1,4 @@
-"""Who writes to whom in a pattern."""
+"""The pairs of hosts of a traffic pattern."""
 
 import pytest
 
