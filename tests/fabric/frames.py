@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.wire.craft import build
@@ -24,6 +25,13 @@ def send(namespace: Namespace, *frames: bytes) -> None:
     with raw:
         for frame in frames:
             raw.sendto(frame, ("eth1", 0))
+
+
+def listening(namespace: Namespace) -> bool:
+    """Whether a packet socket in it is bound to an interface and runs (net/packet/af_packet.c: Iface, R)."""
+    with entered(namespace):
+        rows = Path("/proc/thread-self/net/packet").read_text(encoding="ascii").splitlines()[1:]
+    return any(row.split()[4] != "0" and row.split()[5] == "1" for row in rows)
 
 
 def numbered(number: int, size: int = 60) -> bytes:

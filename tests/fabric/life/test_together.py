@@ -8,15 +8,18 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from lab.backends.fabric_state import FabricState
 from lab.kernel.process.netns import Namespace
 from tests.fabric.command import ROOT, argv, hosts, rocelab, rocelab_json, running
-from tests.inside import entered
+from tests.fabric.frames import listening
 from tests.patience import PATIENCE
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = [pytest.mark.fabric, pytest.mark.usefixtures("unchanged")]
 
@@ -101,13 +104,6 @@ def test_down_of_all_goes_on_after_one_that_cannot(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[:2] == ["fabric b is down", "fabric c is down"]
     assert "this shell runs inside a.h1" in done.stderr
     assert [fabric["fabric"] for fabric in rocelab_json("ls")] == ["a"]
-
-
-def listening(namespace: Namespace) -> bool:
-    """Whether a packet socket there is bound to an interface and runs (net/packet/af_packet.c: Iface, R)."""
-    with entered(namespace):
-        rows = Path("/proc/thread-self/net/packet").read_text(encoding="ascii").splitlines()[1:]
-    return any(row.split()[4] != "0" and row.split()[5] == "1" for row in rows)
 
 
 def test_a_capture_ends_with_its_fabric_though_another_has_the_names(file: Path, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from lab.wire.filter.parse import parse
 from lab.wire.pcapng import Writer
 from lab.wire.udp_ports import ROCEV2_PORT
 from tests.fabric.command import argv, rocelab, running
-from tests.fabric.frames import write
+from tests.fabric.frames import listening, write
 from tests.inside import entered
 from tests.patience import PATIENCE
 from tests.unit.analysis import packets
@@ -139,10 +139,13 @@ def test_a_result_that_the_folder_of_the_caller_has_no_room_for_ends_the_capture
     monkeypatch.setenv("ROCELAB_ROOM", "6000")
     file = tmp_path / "x.pcapng"
     with running("capture", "h1", "--fabric", fabric, "-o", file) as capturing:
-        grown(file, 1)
-        with entered(open_fabric(fabric).namespace("h1")), socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
+        h1 = open_fabric(fabric).namespace("h1")
+        assert until(lambda: listening(h1), timeout=PATIENCE)  # some time after its file has begun
+        with entered(h1), socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
             sender.bind(("eth1", 0))
-            for _ in range(int(PATIENCE / 0.05)):  # it listens some time after its file has begun
+            sender.send(bytes(1000))
+            assert until(lambda: bool(heard(file)), timeout=PATIENCE)  # before there are more than the room is for
+            for _ in range(int(PATIENCE / 0.05)):
                 sender.send(bytes(1000))
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     capturing.wait(0.05)
