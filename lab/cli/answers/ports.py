@@ -152,6 +152,55 @@ class PfcAnswer(Answer):
     watchdog: Watchdog
 
 
+class CcRegistersAnswer(Answer):
+    """The registers of a NIC's congestion control, with NVIDIA's names: times in seconds, rates in bit/s."""
+
+    rpg_time_reset: float
+    rpg_byte_reset: int
+    """Bytes; 0 turns the byte counter off. The hardware counts in units of 64 bytes."""
+    rpg_threshold: int
+    rpg_ai_rate: int
+    rpg_hai_rate: int
+    rpg_gd: int
+    rpg_min_dec_fac: int
+    rpg_min_rate: int
+    dce_tcp_g: int
+    """Part of alpha that an update retains, of 1024."""
+    dce_tcp_rtt: float
+    rate_reduce_monitor_period: float
+    initial_alpha_value: int
+    """alpha at the first CNP, of 1024."""
+    rate_to_set_on_first_cnp: int
+    """0: the first CNP leaves the rate."""
+    clamp_tgt_rate: bool
+    clamp_tgt_rate_after_time_inc: bool
+    min_time_between_cnps: float
+    cnp_dscp: int
+    cnp_802p_prio: int
+
+
+class CcAnswer(Answer):
+    """Congestion control of a host's port."""
+
+    algorithm: Literal["dcqcn"]
+    np: bool
+    """Whether the NIC answers CE marks with CNPs."""
+    rp: bool
+    """Whether the NIC slows QPs down."""
+    moderation: Literal["qp", "destination", "port"]
+    """The scope of min_time_between_cnps."""
+    real_rate: int
+    """Rate in bit/s of the link that the published registers are meant for."""
+    lab_rate: int
+    """Rate in bit/s of the lab's link when the registers were set. s = real_rate / lab_rate."""
+    floor: int
+    """The lowest minimum rate in bit/s: one packet in a quarter of the QP timeout."""
+    published: CcRegistersAnswer
+    """The registers as published."""
+    registers: CcRegistersAnswer
+    """The registers at the lab's rate: times x s, rates / s."""
+
+
 class PortAnswer(Answer):
     """A port of ``rocelab qos show``."""
 
@@ -172,6 +221,8 @@ class PortAnswer(Answer):
     """Drain rate of a host's NIC in bit/s; null if it is not limited."""
     reaction: float
     """Seconds until the peer obeys a pause, for which headroom is calculated."""
+    cc: CcAnswer | None
+    """Congestion control of a host's NIC; null if it has none."""
     kernel_differs: list[str]
     """Fields in which the kernel's configuration differs; empty if it is the same."""
 

@@ -179,5 +179,8 @@ def _as_data(fabric: Fabric, ends: Sequence[Endpoint], unlike: dict[Endpoint, li
         qos = fabric.qos[end.node]
         node = nodes.setdefault(end.node, {"pool": qos.pool, "shared": qos.shared, "ports": {}})
         port = dump_node(qos)["ports"][end.interface]
+        cc = qos.ports[end.interface].cc
+        if cc is not None:
+            port["cc"] |= {"registers": asdict(cc.registers)}
         node["ports"][end.interface] = {**port, "kernel_differs": unlike[end]}
     return nodes

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from fractions import Fraction
 
+    from lab.model.qos.congestion.cc_registers import CcQos
+
 CLASSES: Final = 8
 """Number of priorities, and of queues and priority groups of a port: three bits of PCP (IEEE 802.1Q clause 9.6)."""
 DSCPS: Final = 64
@@ -177,6 +179,7 @@ class PortQos:
     each DSCP, PCP and priority; ``groups`` and ``queues`` have eight entries each. ``drain`` is the rate at which a
     host takes packets from its NIC; None: unlimited. A slow receiver fills its buffer and pauses its leaf.
     ``reaction`` is the time in seconds that the peer takes to pause; it depends on the machine that emulates both.
+    ``cc`` is the congestion control of a host's NIC; None: it neither sends CNPs nor obeys them.
     """
 
     rate: int
@@ -192,6 +195,7 @@ class PortQos:
     pfc: PfcQos
     drain: int | None = None
     reaction: float = HOST_REACTION
+    cc: CcQos | None = None
 
     @property
     def lossless_groups(self) -> int:

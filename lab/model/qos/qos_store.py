@@ -9,6 +9,7 @@ from dataclasses import asdict
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from lab.model.qos.congestion.cc_registers import CcAlgorithm, CcQos, CcRegisters, CnpModeration
 from lab.model.qos.port import (
     EcnQos,
     GroupQos,
@@ -113,7 +114,7 @@ def restore_node(data: Mapping[str, Any]) -> NodeQos:
     return NodeQos(data["pool"], {name: _port(**port) for name, port in data["ports"].items()})
 
 
-def _port(*, trust: str, groups: Any, queues: Any, pfc: Any, **others: Any) -> PortQos:
+def _port(*, trust: str, groups: Any, queues: Any, pfc: Any, cc: Any = None, **others: Any) -> PortQos:
     plain: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in others.items()
     }
@@ -126,5 +127,15 @@ def _port(*, trust: str, groups: Any, queues: Any, pfc: Any, **others: Any) -> P
         ),
         queues=tuple(QueueQos(**{**queue, "ecn": EcnQos(**queue["ecn"])}) for queue in queues),
         pfc=PfcQos(**{**pfc, "watchdog": watchdog}),
+        cc=None if cc is None else _cc(**cc),
         **plain,
+    )
+
+
+def _cc(*, algorithm: str, moderation: str, published: Any, **others: Any) -> CcQos:
+    return CcQos(
+        algorithm=CcAlgorithm(algorithm),
+        moderation=CnpModeration(moderation),
+        published=CcRegisters(**published),
+        **others,
     )
