@@ -299,6 +299,12 @@ class PresetAnswer(Answer):
     """Scheduling of the CNP queue."""
     watchdog: float | None
     """Seconds until the PFC watchdog detects a storm; null if it is off."""
+    cc: Literal["dcqcn"] | None
+    """Algorithm of congestion control in hosts' NICs; null if the preset has none."""
+    cc_scale: float | None
+    """s = rate of the real link / rate of this link: times are multiplied by it, rates divided."""
+    registers: CcRegistersAnswer | None
+    """Registers of congestion control at this rate."""
     maps: dict[str, str | int]
     """DSCPs, queue and group of each priority, and scheduling of each queue."""
 
@@ -351,3 +357,5 @@ class QosPlan(Answer):
     """Bytes of headroom by SONiC's formula."""
     ecn_bound: int | None
     """Queue depth in bytes below which marks always precede pauses; null without --buffer."""
+    cc: CcAnswer | None
+    """Registers of congestion control from --rate to --link-rate; null without --cc."""

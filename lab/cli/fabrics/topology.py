@@ -216,6 +216,8 @@ def check(files: Annotated[list[Path], typer.Argument(help="Topology files.", sh
     from lab.cli.kit.warnings import print_advice  # noqa: PLC0415
     from lab.faults import declared  # noqa: PLC0415
     from lab.model.load import read_topology  # noqa: PLC0415
+    from lab.model.qos.congestion.cc_summary import scaling_lines  # noqa: PLC0415
+    from lab.model.qos.resolve import resolve  # noqa: PLC0415
 
     failed = False
     for file in files:
@@ -227,6 +229,8 @@ def check(files: Annotated[list[Path], typer.Argument(help="Topology files.", sh
             stderr.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
         else:
             print_advice(topology, file)
+            for line in scaling_lines(resolve(topology, time_source.reaction())):
+                typer.echo(f"{file}: congestion control of {line}")
             typer.echo(f"{file}: ok, {len(topology.nodes)} nodes and {len(topology.links)} links")
     if failed:
         sys.exit(ExitCode.USAGE)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.cli.kit.fit_columns import Column, TableLayout
 from lab.cli.kit.output import table
+from lab.model.qos.congestion.cc_summary import register_texts, scale_text
 from lab.model.qos.port import CLASSES, members
 from lab.model.values.suggest import runs
 from lab.units import format_rate, format_size, format_time, quanta_to_seconds
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from lab.model.qos.congestion.cc_registers import CcQos
     from lab.model.qos.port import EcnQos, GroupQos, NodeQos, PfcQos, PortQos, QueueQos
     from lab.model.topology import Endpoint
 
@@ -23,6 +25,7 @@ _SUMMARY: Final = (
     Column("port", "port"), Column("rate", "rate", 2), Column("lossless", "lossless", 1), Column("pfc", "PFC", 3),
     Column("ecn", "ECN marks", 1), Column("xoff", "pauses above", 1), Column("xon", "resumes at", 4),
     Column("headroom", "headroom", 4), Column("watchdog", "watchdog", 5), Column("drain", "drained at", 3),
+    Column("cc", "congestion control", 3),
     Column("kernel", "in the kernel", 1),
 )  # fmt: skip
 
@@ -48,7 +51,8 @@ def summary(
             _each(marks), _each(_threshold(group, node) for group in groups),
             _each(format_size(group.xon) for group in groups),
             _each(format_size(group.headroom) for group in groups),
-            _watchdog(port.pfc), "" if port.drain is None else format_rate(port.drain), _some(fields),
+            _watchdog(port.pfc), "" if port.drain is None else format_rate(port.drain),
+            "" if port.cc is None else f"{port.cc.algorithm}, s = {float(port.cc.scale):.6g}", _some(fields),
         ))  # fmt: skip
     always = {"kernel"} if any(unlike.values()) else set()
     columns = [replace(column, rank=0) if column.key in always else column for column in _SUMMARY]
@@ -67,12 +71,23 @@ def port_tables(end: Endpoint, node: NodeQos, port: PortQos, unlike: Sequence[st
         ("PFC", f"priorities {_numbers(members(port.pfc.priorities))}, {_directions(port.pfc)}"),
         ("pause", f"{port.pfc.quanta} quanta, {pause}"),
         ("watchdog", _watchdog(port.pfc)),
-        *([("host takes packets in", _drained(port))] if host else []),
+        *([("host takes packets in", _drained(port)), ("congestion control", _cc(port.cc))] if host else []),
         ("in the kernel", _kernel(unlike)),
     ])  # fmt: skip
     yield table("priorities", ("priority", "DSCP", "PCP", "queue", "group", "loss"), _priorities(port))
     yield table("queues", ("queue", "scheduling", "limit", "ECN"), _queues(port))
     yield table("priority groups", ("group", "loss", "reserved", "XOFF", "XON", "headroom"), _groups(node, port))
+    if port.cc is not None:
+        title = f"congestion control: {scale_text(port.cc)}"
+        heads = ("register", f"at {format_rate(port.cc.real_rate)}", "here", "note")
+        yield table(title, heads, list(register_texts(port.cc)))
+
+
+def _cc(cc: CcQos | None) -> str:
+    if cc is None:
+        return "off"
+    does = {(True, True): "sends and obeys CNPs", (True, False): "sends CNPs only", (False, True): "obeys CNPs only"}
+    return f"{cc.algorithm}, {does.get((cc.np, cc.rp), 'disabled')}; minimum time between CNPs per {cc.moderation}"
 
 
 def _drained(port: PortQos) -> str:

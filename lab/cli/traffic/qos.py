@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from lab.backends.live_qos import change_qos, deviations, require_ports
+from lab.cli.kit.cc_data import cc_data
 from lab.cli.kit.complete import FabricOption, port_names
 from lab.cli.kit.fit_columns import Column, TableLayout
 from lab.cli.kit.interrupt import ends_on_signals
@@ -180,7 +181,6 @@ def _as_data(fabric: Fabric, ends: Sequence[Endpoint], unlike: dict[Endpoint, li
         node = nodes.setdefault(end.node, {"pool": qos.pool, "shared": qos.shared, "ports": {}})
         port = dump_node(qos)["ports"][end.interface]
         cc = qos.ports[end.interface].cc
-        if cc is not None:
-            port["cc"] |= {"registers": asdict(cc.registers)}
+        port["cc"] = None if cc is None else cc_data(cc)
         node["ports"][end.interface] = {**port, "kernel_differs": unlike[end]}
     return nodes

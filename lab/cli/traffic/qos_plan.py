@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from lab.cli.kit.cc_data import cc_data
 from lab.cli.kit.option_value import read_value
 from lab.cli.kit.output import JsonFlag, print_json, stdout, table
 from lab.errors import UsageError
+from lab.model.qos.congestion.cc_check import cc_faults
+from lab.model.qos.congestion.cc_presets import CC_PRESETS
+from lab.model.qos.congestion.cc_summary import register_texts, scale_text
+from lab.model.qos.headroom import roce_frame
 from lab.model.qos.plan_yaml import plan_yaml
+from lab.model.qos.presets import PRESETS
 from lab.model.qos.sizing import SizedLink, SonicAsic, ecn_bound, make_plan, sonic_headroom
 from lab.model.topology import MTU_RANGE, RATE_RANGE
 from lab.units import format_rate, format_size, format_time, parse_length, parse_rate, parse_size, parse_time
 
 if TYPE_CHECKING:
+    from lab.model.qos.congestion.cc_registers import CcQos
     from lab.model.qos.sizing import Plan, SizedThreshold
 
 _RATES: Final = (10**6, 800 * 10**9)
@@ -82,6 +90,14 @@ def plan(
         str | None,
         typer.Option(help="Rate of emulated links, for --yaml. \\[default: 100Mbit, or --rate]", show_default=False),
     ] = None,
+    cc: Annotated[
+        str | None,
+        typer.Option(
+            "--cc",
+            help="Also scale the registers of paper, connectx, hpcc or hpcc-paper: from --rate to --link-rate.",
+            show_default=False,
+        ),
+    ] = None,
     as_yaml: Annotated[
         bool, typer.Option("--yaml", help="Print a qos: section for a topology file, scaled to emulated links.")
     ] = False,
@@ -102,13 +118,28 @@ def plan(
         raise UsageError(f"--port-mtu {cable.port_mtu} is less than --mtu {mtu}", "it is the largest of any class")
     trip = None if rtt is None else _between("--rtt", read_value("--rtt", rtt, parse_time), (1e-7, 1.0), format_time)
     made = make_plan(cable, senders, trip)
+    scaled = None if cc is None else _scaled(cc, cable, _link_rate(link_rate, cable.rate))
     bound = None if buffer is None else _bound(read_value("--buffer", buffer, parse_size), ports, classes, made)
     if as_yaml:
-        typer.echo(plan_yaml(made, _link_rate(link_rate, cable.rate)), nl=False)
+        typer.echo(plan_yaml(made, _link_rate(link_rate, cable.rate), cc), nl=False)
     elif as_json:
-        print_json(_data(made, cell, bound))
+        print_json({**_data(made, cell, bound), "cc": None if scaled is None else cc_data(scaled)})
     else:
         _print(made, cell, bound)
+        if scaled is not None:
+            heads = ("register", f"at {format_rate(scaled.real_rate)}", f"at {format_rate(scaled.lab_rate)}", "note")
+            title = f"congestion control {cc}: {scale_text(scaled)}; thresholds keep their bytes"
+            stdout.print(table(title, heads, list(register_texts(scaled))))
+
+
+def _scaled(name: str, cable: SizedLink, link_rate: int) -> CcQos:
+    """Return the registers of a preset for a NIC of the cable's rate, on an emulated link of ``link_rate`` bit/s."""
+    if name not in CC_PRESETS:
+        raise UsageError(f"--cc: {name} has no registers", f"choose {', '.join(CC_PRESETS)}")
+    cc = replace(CC_PRESETS[name].qos(link_rate, roce_frame(cable.mtu)), real_rate=cable.rate)
+    for fault in cc_faults(replace(PRESETS[name].port(link_rate, cable.mtu, 0.0), cc=cc), roce_frame(cable.mtu)):
+        raise UsageError(f"--cc {name}: {fault.message}", fault.remedy)
+    return cc
 
 
 def _between(option: str, value: float, bounds: tuple[float, float], show: Any) -> float:

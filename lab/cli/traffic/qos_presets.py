@@ -10,16 +10,18 @@ from lab.cli.kit.fit_columns import Column, TableLayout
 from lab.cli.kit.option_value import read_value
 from lab.cli.kit.output import JsonFlag, print_json, stdout, table
 from lab.errors import UsageError
-from lab.model.qos.preset_values import differences, preset_values
+from lab.model.qos.congestion.cc_summary import register_text, register_texts, scale_text
+from lab.model.qos.headroom import roce_frame
+from lab.model.qos.preset_values import PUBLISHED_MTU, REGISTER, differences, preset_values
 from lab.model.qos.presets import PRESETS, suggest_profile
 from lab.model.topology import MTU_RANGE
 from lab.units import format_rate, format_size, format_time, parse_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 _USUAL_RATE: Final = "100Gbit"
-_SIZES: Final = {"kmin", "kmax", "xoff", "xon", "pool"}
+_SIZES: Final = ("kmin", "kmax", "xoff", "xon", "pool")
 _HEADS: Final = {
     "rate": "rate",
     "lossless": "lossless priorities",
@@ -34,11 +36,23 @@ _HEADS: Final = {
     "cnp": "priority of CNPs",
     "cnp_queue": "queue of CNPs",
     "watchdog": "watchdog after",
+    "cc": "congestion control",
+    "cc_scale": "s",
 }
+_TEXTS: Final[Mapping[str, Callable[[Any], str]]] = {
+    **dict.fromkeys(_SIZES, format_size),
+    "rate": format_rate,
+    "pmax": lambda share: f"{100 * share:g}%",
+    "watchdog": lambda time: "off" if time is None else format_time(time),
+    "cc": lambda algorithm: algorithm or "none",
+    "cc_scale": lambda scale: "none" if scale is None else f"{scale:.6g}",
+}
+"""How to write the value of a setting; others are numbers, text or lists of them."""
 _COLUMNS: Final = (
     Column("preset", "preset"), Column("rate", "rate", 1), Column("lossless", "lossless", 1), Column("kmin", "Kmin"),
     Column("kmax", "Kmax"), Column("pmax", "Pmax"), Column("xoff", "XOFF of one group", 2),
     Column("alpha", "alpha", 3), Column("cnp_queue", "queue of CNPs", 4), Column("watchdog", "watchdog after", 5),
+    Column("cc", "congestion control", 1),
 )  # fmt: skip
 
 
@@ -79,7 +93,7 @@ def presets(
     if diff is not None:
         _print_difference(*diff, _rate(_USUAL_RATE) if scaled is None else scaled, mtu, as_json)
     else:
-        _print_list(names or list(PRESETS), scaled, mtu, as_json)
+        _print_list(names or list(PRESETS), scaled, mtu, as_json, asked=dict.fromkeys(names or ()))
 
 
 def _rate(text: str) -> int:
@@ -89,7 +103,10 @@ def _rate(text: str) -> int:
     return rate
 
 
-def _print_list(names: Iterable[str], rate: int | None, mtu: int | None, as_json: bool) -> None:
+def _print_list(
+    names: Iterable[str], rate: int | None, mtu: int | None, as_json: bool, *, asked: Iterable[str]
+) -> None:
+    """Print the presets, and the registers of the ``asked`` ones."""
     values = {name: preset_values(name, rate, mtu) for name in dict.fromkeys(names)}
     if as_json:
         print_json([{"preset": name, "source": PRESETS[name].source, **_data(each)} for name, each in values.items()])
@@ -102,6 +119,12 @@ def _print_list(names: Iterable[str], rate: int | None, mtu: int | None, as_json
     drawn, _ = TableLayout(_COLUMNS).draw(title, rows, stdout.width)
     stdout.print(drawn)
     stdout.print(table("where the values come from", ("preset", "source"), [(n, PRESETS[n].source) for n in values]))
+    for name in asked:
+        if (cc := PRESETS[name].cc) is not None:
+            qos = cc.qos(rate or cc.real_rate, roce_frame(mtu or PUBLISHED_MTU))
+            lines = [(each.name, each.published, each.here, cc.sources[each.name]) for each in register_texts(qos)]
+            heads = ("register", f"at {format_rate(cc.real_rate)}", f"at {format_rate(qos.lab_rate)}", "source")
+            stdout.print(table(f"registers of {name}: {scale_text(qos)}", heads, lines))
 
 
 def _print_difference(first: str, second: str, rate: int, mtu: int | None, as_json: bool) -> None:
@@ -118,18 +141,17 @@ def _print_difference(first: str, second: str, rate: int, mtu: int | None, as_js
 
 
 def _data(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a preset by name; the maps of priorities are in one value."""
+    """Return the values of a preset by name; the maps of priorities are in one value, and so are the registers."""
     named = {key: value for key, value in values.items() if key in _HEADS}
-    return {**named, "maps": {key: value for key, value in values.items() if key not in _HEADS}}
+    registers = {key.removeprefix(REGISTER): value for key, value in values.items() if key.startswith(REGISTER)}
+    maps = {key: value for key, value in values.items() if key not in _HEADS and not key.startswith(REGISTER)}
+    return {**named, "registers": None if values["cc"] is None else registers, "maps": maps}
 
 
 def _text(setting: str, value: Any) -> str:
-    if setting in _SIZES:
-        return format_size(value)
-    if setting == "rate":
-        return format_rate(value)
-    if setting == "pmax":
-        return f"{100 * value:g}%"
-    if setting == "watchdog":
-        return "off" if value is None else format_time(value)
+    if setting.startswith(REGISTER):
+        return "none" if value is None else register_text(setting.removeprefix(REGISTER), value)
+    shown = _TEXTS.get(setting)
+    if shown is not None:
+        return shown(value)
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)

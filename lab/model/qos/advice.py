@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from lab.model.qos import check
-from lab.model.qos.headroom import HOST_REACTION
+from lab.model.qos.headroom import HOST_REACTION, roce_frame
+from lab.model.qos.presets import FLOOR_PACKETS, ROCE_DSCP
 from lab.model.qos.resolve import resolve
+from lab.units import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -54,9 +56,26 @@ def node_advice(name: str, node: NodeQos) -> Iterator[QosAdvice]:
         yield QosAdvice((f"{name}:{interface}",), ".".join(map(str, fault.fields[0])), fault.message, fault.remedy)
 
 
+def _congestion_control(topology: Topology, nodes: Mapping[str, NodeQos]) -> Iterator[QosAdvice]:
+    """Yield switch ports whose marks NICs with congestion control cannot use: none at all, or of every packet."""
+    reacts = any(port.cc is not None for node in nodes.values() for port in node.ports.values())
+    for name, node in nodes.items() if reacts else ():
+        for interface, port in node.ports.items() if topology.node(name).role.is_switch else ():
+            queue = port.priority_to_queue[port.dscp_to_priority[ROCE_DSCP]]
+            ecn, frame = port.queues[queue].ecn, roce_frame(port.mtu)
+            if not ecn.enabled:
+                message = f"queue {queue} of RoCE does not mark, and hosts have congestion control"
+                yield QosAdvice((f"{name}:{interface}",), f"ecn.{queue}", message, "without marks it does nothing")
+            elif ecn.kmin < FLOOR_PACKETS * frame:
+                message = f"kmin {format_size(ecn.kmin)} is less than {FLOOR_PACKETS} packets of {format_size(frame)}"
+                remedy = "an MTU of 1500 has the RDMA payload of 1024 bytes that published thresholds are for"
+                yield QosAdvice((f"{name}:{interface}",), f"ecn.{queue}.kmin", message, remedy)
+
+
 def _advice(topology: Topology, nodes: Mapping[str, NodeQos]) -> Iterator[QosAdvice]:
     for name, node in nodes.items():
         yield from node_advice(name, node)
+    yield from _congestion_control(topology, nodes)
     for link in topology.links if nodes else ():
         for end in link.ends:
             peer = link.other(end)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lab.model.qos.advice import QosAdvice, fold
-from lab.model.qos.presets import ROCE_PACKET
+from lab.model.qos.headroom import ROCE_PACKET
 from lab.units import format_rate
 
 if TYPE_CHECKING:

@@ -42,8 +42,9 @@ def change(node: NodeQos, role: Role, interfaces: Iterable[str], assignments: It
 
 def apply_profile(node: NodeQos, role: Role, interfaces: Iterable[str], said: QosProfile) -> NodeQos:
     """Return ``node`` with a profile applied to all ``interfaces``; errors as in ``change``."""
-    if said.nic.drain is not None and role.is_switch:
-        raise InvalidInput(SOURCE, [Problem("nic.drain", f"is for hosts, not for a {role}", "name a host's NIC")])
+    for key, given in (("nic.drain", said.nic.drain is not None), ("nic.cc", bool(said.nic.cc))):
+        if given and role.is_switch:
+            raise InvalidInput(SOURCE, [Problem(key, f"is for hosts, not for a {role}", "name a host's NIC")])
     ports = dict(node.ports)
     for name in _known(node, interfaces):
         ports[name] = overlay(ports[name], said)
@@ -60,7 +61,7 @@ def apply_preset(node: NodeQos, role: Role, interfaces: Iterable[str], preset: P
     for name in chosen:
         port = ports[name]
         fresh = preset.port(port.rate, port.mtu, port.delay, port.reaction)
-        ports[name] = replace(fresh, drain=None) if role.is_switch else unmarked(fresh)
+        ports[name] = replace(fresh, drain=None, cc=None) if role.is_switch else unmarked(fresh)
     shared = node.shared
     if len(chosen) == len(ports):
         shared = max(preset.shared(port.rate, port.mtu) for port in ports.values())

@@ -7,7 +7,8 @@ from heapq import nsmallest
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from lab.model.qos.headroom import headroom_needed
+from lab.model.qos.congestion.cc_check import cc_faults
+from lab.model.qos.headroom import headroom_needed, roce_frame
 from lab.model.qos.port import CLASSES, MAX_SIZE, members
 from lab.units import format_rate, format_size, format_time
 
@@ -44,6 +45,9 @@ def port_faults(port: PortQos) -> Iterator[QosFault]:
             message = f"xon {format_size(group_qos.xon)} is above xoff {format_size(group_qos.xoff)}"
             yield QosFault(_of_group(number, "xon", "xoff"), message, "a pause ends below where it began; lower xon")
     yield from _sizes_fit(port)
+    for fault in cc_faults(port, roce_frame(port.mtu)):
+        causes: tuple[Path, ...] = (*(("nic", "cc", name) for name in fault.registers), *fault.others)
+        yield QosFault(causes, fault.message, fault.remedy)
 
 
 def _sizes_fit(port: PortQos) -> Iterator[QosFault]:

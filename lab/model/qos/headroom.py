@@ -26,6 +26,22 @@ tests/vm/port/test_port_incast.py checks the limit.
 """
 
 
+ROCE_PACKET: Final = 4200
+"""Bytes of an IP packet with 4096 bytes of RDMA payload, the largest path MTU (IBA vol. 1, 9.4.3)."""
+_PATH_MTUS: Final = (4096, 2048, 1024, 512, 256)
+_ROCE_HEADERS: Final = ROCE_PACKET - 4096
+"""Bytes of IP, UDP, BTH, RETH or AtomicETH and ICRC around a payload, with room for IPv6."""
+
+
+def roce_frame(mtu: int) -> int:
+    """Return the largest RoCE frame in bytes on a link with an MTU of ``mtu`` bytes: that of its RDMA path MTU.
+
+    rxe takes the largest path MTU that fits: 1024 bytes of payload with an MTU of 1500, 4096 from 4200.
+    """
+    payload = next((size for size in _PATH_MTUS if size + _ROCE_HEADERS <= mtu), _PATH_MTUS[-1])
+    return frame_size(payload + _ROCE_HEADERS)
+
+
 def frame_size(mtu: int) -> int:
     """Return the largest frame, in bytes as the port counts them, with an MTU of ``mtu`` bytes."""
     return mtu + L2_OVERHEAD

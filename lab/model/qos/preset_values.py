@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from lab.model.qos.congestion.cc_summary import REGISTERS
 from lab.model.qos.headroom import VIRTUAL_REACTION
 from lab.model.qos.port import CLASSES, members
 from lab.model.qos.presets import CNP_DSCP, PRESETS, ROCE_DSCP
@@ -12,6 +13,8 @@ from lab.model.values.suggest import runs
 if TYPE_CHECKING:
     from lab.model.qos.port import PortQos, QueueQos
 
+REGISTER: Final = "nic.cc."
+"""Prefix of settings that are registers of congestion control."""
 MTU: Final = 9000
 """The default MTU in bytes that a preset is scaled to."""
 PUBLISHED_MTU: Final = 1500
@@ -54,8 +57,15 @@ def preset_values(name: str, rate: int | None = None, mtu: int | None = None) ->
         "cnp": port.dscp_to_priority[CNP_DSCP],
         "cnp_queue": _scheduling(port.queues[port.priority_to_queue[port.dscp_to_priority[CNP_DSCP]]]),
         "watchdog": port.pfc.watchdog.detection if port.pfc.watchdog.enabled else None,
+        "cc": None if port.cc is None else str(port.cc.algorithm),
+        "cc_scale": None if port.cc is None else float(port.cc.scale),
     }
-    return values | _maps(port)
+    return values | _maps(port) | _registers(port)
+
+
+def _registers(port: PortQos) -> dict[str, Any]:
+    """Return the registers of congestion control at the port's rate, as ``nic.cc.rpg_gd``; None without it."""
+    return {f"{REGISTER}{name}": None if port.cc is None else getattr(port.cc.registers, name) for name in REGISTERS}
 
 
 def _maps(port: PortQos) -> dict[str, Any]:

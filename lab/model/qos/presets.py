@@ -5,6 +5,9 @@ all sizes are scaled by the ratio of the rates, so that a queue lasts as long as
 would be less than a packet. There, sizes are scaled so that ``kmin`` holds ``FLOOR_PACKETS`` of the largest RoCE
 packets, and the ratios Kmin : Kmax : XOFF stay.
 
+Presets with congestion control are scaled in the other way: times grow and rates shrink by s = real rate / lab rate,
+and thresholds keep their bytes (``lab.model.qos.congestion``). A queue then lasts s times as long, as do the timers.
+
 Vendors publish no XOFF, because it depends on the pool. Here the pool is sized so that a group alone pauses at 5/4 of
 Kmax, and marks come first. Several groups pause at less each, and hold no more than the pool together; ``alpha``
 determines how much. Every group reserves two of the largest frames, so that control traffic passes when the pool is
@@ -17,7 +20,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-from lab.model.qos.headroom import HOST_REACTION, frame_size, headroom_needed
+from lab.model.qos.congestion.cc_presets import CC_PRESETS, CcPreset
+from lab.model.qos.headroom import HOST_REACTION, ROCE_PACKET, frame_size, headroom_needed, roce_frame
 from lab.model.qos.port import (
     CLASSES,
     DSCPS,
@@ -40,8 +44,6 @@ if TYPE_CHECKING:
 
 FLOOR_PACKETS: Final = 3
 """RoCE packets that fit below ``kmin`` at any rate: one being sent, one waiting, one arriving."""
-ROCE_PACKET: Final = 4200
-"""Bytes of an IP packet with 4096 bytes of RDMA payload, the largest path MTU (IBA vol. 1, 9.4.3)."""
 DEFAULT: Final = "lab"
 
 ROCE_DSCP: Final = 26
@@ -72,7 +74,8 @@ _CISCO: Final = _dscp_map(0, {24: 3, ROCE_DSCP: 3, CNP_DSCP: 7})
 class Preset:
     """One preset: ``kmin`` and ``kmax`` in bytes at ``rate`` bit/s; ``weights`` of queues override ``weight``.
 
-    ``source`` is the publication of the values.
+    ``source`` is the publication of the values. ``cc`` is the congestion control of host NICs. With ``bytes_stay``
+    thresholds keep their bytes on links of any rate, as congestion control needs.
     """
 
     source: str
@@ -88,9 +91,13 @@ class Preset:
     weight: int = 50
     weights: Mapping[int, Weight] = field(default_factory=lambda: {6: STRICT})
     watchdog: bool = False
+    cc: CcPreset | None = None
+    bytes_stay: bool = False
 
     def scale(self, rate: int, mtu: int) -> Fraction:
         """Return the scale of sizes on a link of ``rate`` bit/s and ``mtu`` bytes of IP packet."""
+        if self.bytes_stay:
+            return Fraction(1)
         floor = FLOOR_PACKETS * frame_size(min(mtu, ROCE_PACKET))
         return max(Fraction(rate, self.rate), Fraction(floor, self.kmin))
 
@@ -128,6 +135,7 @@ class Preset:
             groups=(group,) * CLASSES,
             queues=tuple(self._queue(queue, rate, mtu) for queue in range(CLASSES)),
             pfc=PfcQos(vector(self.lossless), tx=True, rx=True, quanta=MAX_QUANTA, watchdog=watchdog),
+            cc=None if self.cc is None else self.cc.qos(rate, roce_frame(mtu)),
         )
 
     def _queue(self, queue: int, rate: int, mtu: int) -> QueueQos:
@@ -139,6 +147,16 @@ class Preset:
 
     def _xoff(self, rate: int, mtu: int) -> Fraction:
         return _LEAD * self.kmax * self.scale(rate, mtu)
+
+
+def _paper(source: str, cc: CcPreset | None) -> Preset:
+    return Preset(source, 40 * _GBIT, 5_000, 200_000, 0.01, cc=cc, bytes_stay=True)
+
+
+def _hpcc(source: str, cc: CcPreset) -> Preset:
+    """Return DCQCN of HPCC's evaluation: 100 KB / 400 KB / 20% per 25 Gb/s, PFC at 1/8 of the free buffer."""
+    alpha = Fraction(1, 8)
+    return Preset(source, cc.real_rate, 100_000, 400_000, 0.2, alpha=alpha, cc=cc, bytes_stay=True)
 
 
 PRESETS: Final[Mapping[str, Preset]] = {
@@ -199,10 +217,25 @@ PRESETS: Final[Mapping[str, Preset]] = {
         pmax=0.2,
         alpha=Fraction(1, 8),
     ),
+    # 5 KB / 200 KB / 1%, in bytes at any rate: packets of the paper's 1024 bytes need an MTU of 1500.
+    "paper": _paper("Zhu et al., SIGCOMM 2015, DCQCN in switches and NICs", CC_PRESETS["paper"]),
+    # NVIDIA's own thresholds for its switches, 150 KB / 1500 KB / 100%.
+    "connectx": Preset(
+        "NVIDIA: registers of a ConnectX by mlxconfig, thresholds of Cumulus Linux 5, mode lossless",
+        CC_PRESETS["connectx"].real_rate,
+        150_000,
+        1_500_000,
+        1.0,
+        cc=CC_PRESETS["connectx"],
+        bytes_stay=True,
+    ),
+    "hpcc": _hpcc("Li et al., HPCC, SIGCOMM 2019, DCQCN of its evaluation, vendor's timers", CC_PRESETS["hpcc"]),
+    "hpcc-paper": _hpcc("the same, with the timers of the DCQCN paper", CC_PRESETS["hpcc-paper"]),
+    "off": _paper("rocelab: the switches of preset paper, NICs without congestion control", None),
 }
 """Presets by name; ``DEFAULT`` is the base of every fabric's QoS."""
-RENAMED: Final = {"dcqcn": "dcqcn-thresholds", "hpcc": "hpcc-thresholds"}
-"""Former names of presets, which suggested congestion control in NICs; presets only set switch thresholds."""
+RENAMED: Final = {"dcqcn": "dcqcn-thresholds"}
+"""Former names of presets, which suggested congestion control in NICs, and set switch thresholds only."""
 
 
 def suggest_profile(name: str, known: Iterable[str], otherwise: str) -> str:

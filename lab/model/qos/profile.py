@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from lab.model.qos.congestion.cc_profile import CcProfile
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from fractions import Fraction
@@ -94,6 +96,7 @@ class NicProfile:
     """Settings of a host's NIC."""
 
     drain: Drain | None = None
+    cc: CcProfile = field(default_factory=CcProfile)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lab.model.qos.check import node_faults
 from lab.model.qos.presets import PRESETS, suggest_profile
+from lab.model.qos.profile import NicProfile
 from lab.model.qos.resolve import resolve
 from lab.model.topology import Role
 from lab.model.values.suggest import suggest
@@ -89,7 +90,7 @@ def check_places(topology: Topology) -> Iterator[SpecFinding]:
         elif name not in ends:
             remedy = suggest(name, ends, "see `rocelab topology show --json` for the interfaces")
             yield SpecFinding(("qos", "interfaces", name), "there is no such interface", remedy)
-    yield from _only_hosts_drain(topology, intent)
+    yield from _only_for_hosts(topology, intent)
     for port, names in intent.interfaces.items():
         for name in names:
             if name in intent.profiles and intent.profiles[name].buffer.pool is not None:
@@ -97,18 +98,20 @@ def check_places(topology: Topology) -> Iterator[SpecFinding]:
                 yield SpecFinding(("qos", "interfaces", port), message, "attach it to a node, a role or the fabric")
 
 
-def _only_hosts_drain(topology: Topology, intent: QosIntent) -> Iterator[SpecFinding]:
-    """Yield drain rates attached to switches. At the fabric, a drain rate is allowed, and applies to hosts."""
+def _only_for_hosts(topology: Topology, intent: QosIntent) -> Iterator[SpecFinding]:
+    """Yield settings of NICs attached to switches. At the fabric they are allowed, and apply to hosts."""
     places = [(("roles", role), Role(role), names) for role, names in intent.roles.items()]
     for kind, attached in (("nodes", intent.nodes), ("interfaces", intent.interfaces)):
         for place, names in attached.items():
             node = topology.by_name.get(place.partition(":")[0])
             places += [((kind, place), node.role, names)] if node else []
     for path, role, names in places:
-        for name in names:
-            if role.is_switch and name in intent.profiles and intent.profiles[name].nic.drain is not None:
-                message = f"{name} has nic.drain, which is for hosts, not for a {role}"
-                yield SpecFinding(("qos", *path), message, "attach it to hosts")
+        for name in names if role.is_switch else ():
+            nic = intent.profiles[name].nic if name in intent.profiles else NicProfile()
+            for key, given in (("nic.drain", nic.drain is not None), ("nic.cc", bool(nic.cc))):
+                if given:
+                    message = f"{name} has {key}, which is for hosts, not for a {role}"
+                    yield SpecFinding(("qos", *path), message, "attach it to hosts")
 
 
 def check_numbers(topology: Topology, reaction: float) -> Iterator[SpecFinding]:

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
+from lab.model.qos.congestion.cc_profile import CcProfile
+from lab.model.qos.congestion.cc_spec import CcSpec
 from lab.model.qos.port import CLASSES, MAX_QUANTA, StormAction, Trust
 from lab.model.qos.profile import (
     BufferProfile,
@@ -144,6 +146,8 @@ class NicSpec(_Section):
     drain: DrainRate | None = None
     """Rate at which the host takes packets from its NIC, like 50Mbit, or unlimited. A slow receiver pauses its leaf.
     """
+    cc: CcSpec = CcSpec()
+    """Congestion control: answers to CE marks, and the rate of each QP."""
 
 
 class ProfileSpec(_Section):
@@ -225,7 +229,7 @@ def make_profile(spec: ProfileSpec) -> QosProfile:
         pfc=PfcProfile(**{**_fields(spec.pfc), "priorities": priorities, "watchdog": watchdog}),
         ecn={number: EcnProfile(**_fields(ecn)) for number, ecn in spec.ecn.items()},
         scheduler=dict(spec.scheduler),
-        nic=NicProfile(**_fields(spec.nic)),
+        nic=NicProfile(**{**_fields(spec.nic), "cc": CcProfile(**_fields(spec.nic.cc))}),
     )
 
 

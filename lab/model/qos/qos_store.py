@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from lab.model.qos.congestion.cc_profile import OFF, CcProfile
 from lab.model.qos.congestion.cc_registers import CcAlgorithm, CcQos, CcRegisters, CnpModeration
 from lab.model.qos.port import (
     EcnQos,
@@ -38,9 +39,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
+_NAMES: Final = 2
+"""Version of the presets' names. In version 1, which was not written down, ``hpcc`` set switch thresholds only."""
+_REUSED: Final = {"hpcc": "hpcc-thresholds"}
+
+
 def dump_intent(intent: QosIntent) -> dict[str, Any]:
     """Return plain data for ``restore_intent``; it survives JSON."""
-    data = asdict(intent)
+    data = {**asdict(intent), "names": _NAMES}
     for profile in data["profiles"].values():
         for group in profile["buffer"]["groups"].values():
             group["alpha"] = None if group["alpha"] is None else str(group["alpha"])
@@ -49,20 +55,21 @@ def dump_intent(intent: QosIntent) -> dict[str, Any]:
 
 def restore_intent(data: Mapping[str, Any]) -> QosIntent:
     """Return the intent of ``dump_intent``; raise ValueError, KeyError, TypeError or AttributeError if damaged."""
+    renamed = RENAMED if data.get("names") == _NAMES else {**RENAMED, **_REUSED}
     return QosIntent(
         profiles={name: _profile(profile) for name, profile in data["profiles"].items()},
-        fabric=_current(data["fabric"]),
-        **{place: _named(data[place]) for place in ("roles", "nodes", "interfaces")},
+        fabric=_current(data["fabric"], renamed),
+        **{place: _named(data[place], renamed) for place in ("roles", "nodes", "interfaces")},
     )
 
 
-def _named(attached: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    return {place: _current(names) for place, names in attached.items()}
+def _named(attached: Mapping[str, Any], renamed: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    return {place: _current(names, renamed) for place, names in attached.items()}
 
 
-def _current(names: Iterable[str]) -> tuple[str, ...]:
+def _current(names: Iterable[str], renamed: Mapping[str, str]) -> tuple[str, ...]:
     """Return the current names of profiles: a recording may contain former names."""
-    return tuple(RENAMED.get(name, name) for name in names)
+    return tuple(renamed.get(name, name) for name in names)
 
 
 def _numbered(table: Mapping[str, Any]) -> dict[int, Any]:
@@ -78,8 +85,17 @@ def _profile(data: Mapping[str, Any]) -> QosProfile:
         pfc=_pfc(**data["pfc"]),
         ecn={number: EcnProfile(**marking) for number, marking in _numbered(data["ecn"]).items()},
         scheduler=_numbered(data["scheduler"]),
-        nic=NicProfile(**data["nic"]),
+        nic=_nic(**data["nic"]),
     )
+
+
+def _nic(*, cc: Mapping[str, Any] | None = None, **others: Any) -> NicProfile:
+    """Restore the settings of a NIC; recordings of earlier versions have no ``cc``."""
+    said = dict(cc or {})
+    for name, kind in (("algorithm", CcAlgorithm), ("moderation", CnpModeration)):
+        if said.get(name) not in {None, OFF}:
+            said[name] = kind(said[name])
+    return NicProfile(cc=CcProfile(**said), **others)
 
 
 def _map(*, trust: str | None, **tables: Any) -> MapProfile:

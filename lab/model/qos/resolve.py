@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from lab.model.qos.headroom import HOST_REACTION
+from lab.model.qos.headroom import HOST_REACTION, roce_frame
 from lab.model.qos.port import CLASSES, EcnQos, GroupQos, NodeQos, PfcQos, PortQos, QueueQos, vector
 from lab.model.qos.presets import DEFAULT, PRESETS
 from lab.model.qos.profile import STRICT, UNLIMITED, QosProfile
@@ -52,7 +52,7 @@ def _node(topology: Topology, intent: QosIntent, node: Node, reaction: float) ->
 def _port(intent: QosIntent, names: Sequence[str], node: Node, link: Link, reaction: float) -> PortQos:
     preset = partial(_preset, rate=link.rate, mtu=link.mtu, delay=link.delay, reaction=reaction)
     if node.role.is_switch:
-        return replace(_written_over(preset, intent, names), drain=None)
+        return replace(_written_over(preset, intent, names), drain=None, cc=None)
     # Presets and profiles of the whole fabric are meant for switches; a curve attached to hosts is meant for hosts.
     whole = len(intent.fabric)
     port = unmarked(_written_over(preset, intent, names[:whole]))
@@ -94,6 +94,7 @@ def overlay(port: PortQos, profile: QosProfile) -> PortQos:
         queues=tuple(_queue(port.queues[number], profile, number, port.rate) for number in range(CLASSES)),
         pfc=_pfc(port.pfc, profile.pfc),
         drain=port.drain if profile.nic.drain is None else _drain(profile.nic.drain),
+        cc=profile.nic.cc.applied(port.cc, port.rate, roce_frame(port.mtu)),
     )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 from lab.units import WIRE_OVERHEAD
 
@@ -111,8 +112,8 @@ class CcQos:
         The minimum rate is at least ``floor``; so is the rate on the first CNP, unless it is 0.
         """
         said, s = self.published, self.scale
-        times = {name: float(Fraction(getattr(said, name)) * s) for name in TIMES}
-        rates = {name: round(getattr(said, name) / s) for name in RATES}
+        times: dict[str, Any] = {name: float(Fraction(repr(getattr(said, name))) * s) for name in TIMES}
+        rates: dict[str, Any] = {name: round(getattr(said, name) / s) for name in RATES}
         rates["rpg_min_rate"] = max(rates["rpg_min_rate"], self.floor)
         if said.rate_to_set_on_first_cnp:
             rates["rate_to_set_on_first_cnp"] = max(rates["rate_to_set_on_first_cnp"], rates["rpg_min_rate"])
@@ -126,4 +127,4 @@ def floor_rate(frame: int, timeout: int = QP_TIMEOUT) -> int:
     its own NIC.
     """
     quarter = _TICK * 2**timeout / _PATIENCE
-    return -(-8 * (frame + WIRE_OVERHEAD) * quarter.denominator // quarter.numerator)
+    return math.ceil(8 * (frame + WIRE_OVERHEAD) / quarter)
