@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NvidiaRegisters:
-    """The registers: times in ns, rates in bit/s, ``byte_reset`` in bytes (0: off)."""
+    """The registers: times in ns, rates in bit/s, ``byte_reset`` in bytes (0: off).
+
+    ``exact`` is no register: alpha is a real number up to 1024 instead of 10 bits, to tell what the bits cost.
+    """
 
     line_rate: int
     time_reset: int = 300_000
@@ -36,6 +39,7 @@ class NvidiaRegisters:
     rate_on_first_cnp: int = 0
     clamp: bool = False
     clamp_after_time_inc: bool = True
+    exact: bool = False
 
 
 class NvidiaReactionPoint:
@@ -44,7 +48,7 @@ class NvidiaReactionPoint:
     def __init__(self, registers: NvidiaRegisters) -> None:
         self._r = registers
         self._rate = self._target = registers.line_rate
-        self._alpha = 0
+        self._alpha: float = 0
         self._alpha_flag = self._cut_flag = False
         self._by_timer = self._by_bytes = self._bytes = 0
         self._started = False
@@ -107,14 +111,14 @@ class NvidiaReactionPoint:
             yield self._state(time, "bytes")
 
     def _move_alpha(self, *, flag: bool) -> None:
-        kept = self._r.dce_tcp_g * self._alpha // 1024
-        self._alpha = min(kept + 1024 - self._r.dce_tcp_g, 1023) if flag else kept
+        moved = self._r.dce_tcp_g * self._alpha / 1024 + (1024 - self._r.dce_tcp_g if flag else 0)
+        self._alpha = moved if self._r.exact else min(int(moved), 1023)
 
     def _cut(self, time: int) -> None:
         r = self._r
         if r.clamp or self._by_bytes or (r.clamp_after_time_inc and self._by_timer):
             self._target = self._rate
-        reduction = min(self._rate * self._alpha >> r.gd, self._rate * (100 - r.min_dec_fac) // 100)
+        reduction = min(int(self._rate * self._alpha / 2**r.gd), self._rate * (100 - r.min_dec_fac) // 100)
         self._rate = max(self._rate - reduction, r.min_rate)
         self._cut_flag = False
         self._by_timer = self._by_bytes = self._bytes = 0

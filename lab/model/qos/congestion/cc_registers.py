@@ -126,5 +126,5 @@ def floor_rate(frame: int, timeout: int = QP_TIMEOUT) -> int:
     ``timeout`` is the exponent of the local ACK timeout. A QP below that rate would retransmit packets that wait in
     its own NIC.
     """
-    quarter = _TICK * 2**timeout / _PATIENCE
+    quarter = _TICK * (1 << timeout) / _PATIENCE
     return math.ceil(8 * (frame + WIRE_OVERHEAD) / quarter)

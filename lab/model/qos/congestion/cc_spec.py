@@ -128,13 +128,13 @@ class CcSpec(BaseModel):
     """Percent of the rate that one cut leaves at least."""
     rpg_min_rate: RateRegister | None = None
     """No cut goes below this rate. At the lab's rate it is at least one packet in a quarter of the QP timeout."""
-    dce_tcp_g: Annotated[int, Field(ge=0, lt=ALPHA_RANGE)] | None = None
+    dce_tcp_g: Annotated[int, Field(ge=0, le=ALPHA_RANGE - 1)] | None = None
     """Part of alpha that an update retains, of 1024: 1019 is a gain of 5/1024."""
     dce_tcp_rtt: TimeRegister | None = None
     """Time between two updates of alpha, like 1us."""
     rate_reduce_monitor_period: OptionalTimeRegister | None = None
     """At most one cut in this time, like 4us; 0 cuts at each CNP."""
-    initial_alpha_value: Annotated[int, Field(ge=0, lt=ALPHA_RANGE)] | None = None
+    initial_alpha_value: Annotated[int, Field(ge=0, le=ALPHA_RANGE - 1)] | None = None
     """alpha at the first CNP of a QP, of 1024."""
     rate_to_set_on_first_cnp: RateRegister | None = None
     """Rate and target at the first CNP of a QP, like 10Gbit; 0 leaves them."""

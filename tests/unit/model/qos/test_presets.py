@@ -18,8 +18,15 @@ SHEET = {
     "cisco": (400 * GBIT, 150 * KB, 3000 * KB, 0.07),
     "dcqcn-thresholds": (40 * GBIT, 5 * KB, 200 * KB, 0.01),
     "hpcc-thresholds": (25 * GBIT, 100 * KB, 400 * KB, 0.2),
+    "paper": (40 * GBIT, 5 * KB, 200 * KB, 0.01),
+    "connectx": (25 * GBIT, 150 * KB, 1500 * KB, 1.0),
+    "hpcc": (25 * GBIT, 100 * KB, 400 * KB, 0.2),
+    "hpcc-paper": (25 * GBIT, 100 * KB, 400 * KB, 0.2),
+    "off": (40 * GBIT, 5 * KB, 200 * KB, 0.01),
 }
 EACH = pytest.mark.parametrize("name", PRESETS)
+SCALED = pytest.mark.parametrize("name", [name for name, preset in PRESETS.items() if not preset.bytes_stay])
+"""Presets whose thresholds grow with the rate; the others keep their bytes."""
 
 
 def test_the_sheet_is_complete() -> None:
@@ -33,7 +40,7 @@ def test_at_its_own_rate_a_preset_is_the_sheet(name: str) -> None:
     assert (queue.ecn.kmin, queue.ecn.kmax, queue.ecn.pmax) == (kmin, kmax, pmax)
 
 
-@EACH
+@SCALED
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("mtu", [1500, 9000])
 def test_ratios_and_floors_hold_on_every_link(name: str, rate: str, mtu: int) -> None:
@@ -47,7 +54,7 @@ def test_ratios_and_floors_hold_on_every_link(name: str, rate: str, mtu: int) ->
     assert qos.groups[3].alone(leaf.shared) >= 1.25 * ecn.kmax * (1 - 1e-3)
 
 
-@EACH
+@SCALED
 @pytest.mark.parametrize("rate", RATES)
 def test_every_preset_can_hold_and_raises_no_warning(name: str, rate: str) -> None:
     topology = fabric(name, rate=rate, extra="overrides: {leaf1--spine1: {rate: 5Mbit}, leaf2--h3: {mtu: 1500}}")
@@ -87,3 +94,17 @@ def test_a_preset_that_marks_after_pausing_is_warned_of(monkeypatch: pytest.Monk
     """The test above can fail: without the 5/4 between Kmax and XOFF it does."""
     monkeypatch.setattr(Preset, "shared", lambda self, rate, mtu: self.kmax * self.scale(rate, mtu) // 1)
     assert any(advice.field == "ecn.3.kmax" for advice in advise(fabric("lab")))
+
+
+@pytest.mark.parametrize("name", [name for name, preset in PRESETS.items() if preset.bytes_stay])
+@pytest.mark.parametrize("rate", RATES)
+def test_presets_in_bytes_can_hold_and_raise_no_warning_with_small_packets(name: str, rate: str) -> None:
+    links = ("leaf1--spine1", "leaf1--spine2", "leaf2--spine1", "leaf2--spine2")
+    links += ("leaf1--h1", "leaf1--h2", "leaf2--h3", "leaf2--h4")
+    small = ", ".join(f"{link}: {{mtu: 1500}}" for link in links)
+    topology = fabric(name, rate=rate, extra=f"overrides: {{{small}}}")
+    nodes = resolve(topology)
+    assert not [fault for qos in nodes.values() for fault in node_faults(qos)]
+    assert advise(topology) == ()
+    marks = nodes["leaf1"].ports["swp3"].queues[3].ecn
+    assert nodes["leaf1"].ports["swp3"].groups[3].alone(nodes["leaf1"].shared) >= 1.25 * marks.kmax * (1 - 1e-3)
