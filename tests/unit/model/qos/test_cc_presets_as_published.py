@@ -79,12 +79,12 @@ def furthest(one: list[float], other: list[float]) -> float:
     return max(abs(ours - theirs) / ours for ours, theirs in zip(one, other, strict=True))
 
 
-def hpcc(**timers: int) -> HpccReactionPoint:
+def hpcc(**timers: Any) -> HpccReactionPoint:
     return HpccReactionPoint(HpccParameters(LINE, **timers))
 
 
 EXACT = {"exact": True, "initial_alpha": 1024}
-CASES = {
+CASES: dict[str, tuple[ReactionPoint, list[int]]] = {
     "hpcc": (hpcc(), bursts(2_000_000, 10_000)),
     "hpcc-paper": (
         hpcc(alpha_interval=50_000, decrease_interval=50_000, increase_timer=55_000), bursts(2_000_000, 60_000)

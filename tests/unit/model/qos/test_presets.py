@@ -99,8 +99,8 @@ def test_a_preset_that_marks_after_pausing_is_warned_of(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("name", [name for name, preset in PRESETS.items() if preset.bytes_stay])
 @pytest.mark.parametrize("rate", RATES)
 def test_presets_in_bytes_can_hold_and_raise_no_warning_with_small_packets(name: str, rate: str) -> None:
-    links = ("leaf1--spine1", "leaf1--spine2", "leaf2--spine1", "leaf2--spine2")
-    links += ("leaf1--h1", "leaf1--h2", "leaf2--h3", "leaf2--h4")
+    uplinks = [f"{leaf}--{spine}" for leaf in ("leaf1", "leaf2") for spine in ("spine1", "spine2")]
+    links = [*uplinks, "leaf1--h1", "leaf1--h2", "leaf2--h3", "leaf2--h4"]
     small = ", ".join(f"{link}: {{mtu: 1500}}" for link in links)
     topology = fabric(name, rate=rate, extra=f"overrides: {{{small}}}")
     nodes = resolve(topology)
