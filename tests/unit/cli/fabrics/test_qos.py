@@ -236,3 +236,37 @@ def test_status_shows_the_rate_that_a_link_has_now(running: Running) -> None:
         "h1:eth1": 20_000_000,
         **dict.fromkeys(("h2:eth1", "h3:eth1", "h4:eth1"), 100_000_000),
     }
+
+
+def test_a_host_with_congestion_control_shows_its_registers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stdout, "width", 300)
+    run(fabric("connectx"), tmp_path, monkeypatch)
+    summary = {row[0]: row for row in rows(qos("show", "leaf1", "h1"))}
+    assert "dcqcn, s = 250" in summary["h1:eth1"]
+    assert "dcqcn, s = 250" not in summary["leaf1:swp1"]
+    text = qos("show", "h1")
+    assert "congestion control: s = 25 Gb/s / 100 Mb/s = 250" in text
+    assert ["congestion control", "dcqcn, sends and obeys CNPs; minimum time between CNPs per qp"] in rows(text)
+    assert ["rpg_time_reset", "300 us", "75 ms", ""] in rows(text)
+    floored = ["rpg_min_rate", "1 Mb/s", "126.4 kb/s", "one packet in a quarter of the QP timeout"]
+    assert floored in rows(text)
+    port = json.loads(qos("show", "h1", "--json"))["nodes"]["h1"]["ports"]["eth1"]
+    assert (port["cc"]["real_rate"], port["cc"]["lab_rate"]) == (25 * 10**9, 10**8)
+    assert (port["cc"]["published"]["rpg_ai_rate"], port["cc"]["registers"]["rpg_ai_rate"]) == (5_000_000, 20_000)
+
+
+def test_a_host_without_congestion_control_says_so(running: Running) -> None:
+    assert ["congestion control", "off"] in rows(qos("show", "h1"))
+    assert running.requests == []
+
+
+def test_registers_are_set_while_the_fabric_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(fabric("connectx"), tmp_path, monkeypatch)
+    qos("set", "h1", "nic.cc.rpg_ai_rate=10Mbit", "nic.cc.np=false")
+    cc = open_fabric(None).qos["h1"].ports["eth1"].cc
+    assert cc is not None
+    assert (cc.registers.rpg_ai_rate, cc.rp, cc.np) == (40_000, True, False)
+    with pytest.raises(LabError, match="rpg_time_reset is 300 us, unscaled"):
+        qos("set", "h1", "nic.cc.real_rate=link")
+    with pytest.raises(LabError, match="300 has no unit; write it like 300us"):
+        qos("set", "h1", "nic.cc.rpg_time_reset=300")

@@ -108,13 +108,21 @@ def test_every_command_that_answers_in_json_has_a_schema() -> None:
     "line",
     ["ls", "inspect", "inspect h1", "counters", "counters --all", "counters --names", "congestion --for 1ms",
      "qos show", "qos show leaf1:swp1", "qos events", "qos presets", "qos presets sonic --rate 1Gbit",
-     "qos presets --diff sonic hpcc-thresholds", "qos plan", "qos plan --buffer 12MB --rtt 9us",
+     "qos presets --diff sonic hpcc-thresholds", "qos presets hpcc --rate 1Gbit", "qos plan",
+     "qos plan --cc paper", "qos plan --buffer 12MB --rtt 9us",
      "expect drops==0 goodput>1Mbit", "vm status", "vm ls",
      "vm checkpoint ls", "doctor", "craft cnp", "craft write --count 3 --payload hello --vni 10 --bad-icrc",
      "craft pfc --classes 3=65535", "craft read --dmalen 64 --src fd00::1 --vlan 5"],
 )  # fmt: skip
 def test_answers_are_as_their_schema_has_them(line: str) -> None:
     checked(line)
+
+
+def test_registers_are_as_the_schema_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(fabric("{fabric: hpcc, nodes: {h2: lab}}"), tmp_path, monkeypatch)
+    ports = {name: node["ports"]["eth1"] for name, node in checked("qos show host")["nodes"].items()}
+    assert ports["h1"]["cc"]["registers"]["rpg_min_rate"] == 4_000_000
+    assert ports["h2"]["cc"] is None
 
 
 def test_files_are_described_as_the_schema_has_it(tmp_path: Path) -> None:

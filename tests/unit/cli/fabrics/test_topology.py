@@ -45,6 +45,21 @@ def test_check_warns_of_what_is_unwise(tmp_path: Path) -> None:
     assert {advice["field"] for advice in json.loads(run("show", "--json", path))["advice"]} == {"ecn.3.kmin"}
 
 
+def test_check_prints_how_congestion_control_is_scaled(tmp_path: Path) -> None:
+    path = tmp_path / "cc.yaml"
+    shape = "generate: {shape: leaf-spine, spines: 1, leaves: 2, hosts_per_leaf: 1}"
+    path.write_text(f"name: t\ndefaults: {{rate: 100Mbit, mtu: 1500}}\n{shape}\nqos: paper\n")
+    first, last = run("check", path).splitlines()
+    assert "cc.yaml: congestion control of h1:eth1 h2:eth1: dcqcn, s = 40 Gb/s / 100 Mb/s = 400:" in first
+    assert "rpg_time_reset 22 ms" in first
+    assert last.endswith("ok, 5 nodes and 4 links")
+    unscaled = "{fabric: [paper, raw], profiles: {raw: {nic: {cc: {real_rate: link}}}}}"
+    path.write_text(path.read_text().replace("qos: paper", f"qos: {unscaled}"))
+    refused = CliRunner().invoke(app, ["check", str(path)])
+    assert refused.exit_code == 2
+    assert "rpg_time_reset is 55 us, unscaled: 0.59 packets of 1.146 KB at 100 Mb/s" in refused.stderr
+
+
 def test_show_has_the_figures() -> None:
     output = run("show", SHIPPED / "clos-3tier.yaml")
     for figure in ("22 nodes, 28 links", "1.5:1", "2:1", "2 Gb/s each way", "6 links apart"):

@@ -9,7 +9,12 @@ from typer.testing import CliRunner
 from lab.cli.app import app
 from lab.cli.kit.output import stdout
 from lab.errors import LabError, UsageError
+from lab.model.load import load_topology
+from lab.model.qos.congestion.cc_presets import CC_PRESETS
+from lab.model.qos.headroom import roce_frame
 from lab.model.qos.presets import PRESETS
+from lab.model.qos.resolve import resolve
+from tests.unit.model.qos.fabrics import SHAPE
 
 
 def qos(*words: str) -> str:
@@ -46,9 +51,34 @@ def test_values_are_scaled_to_a_rate() -> None:
     assert (slow["rate"], slow["kmin"]) == (10**9, 400_000)
 
 
+def test_registers_are_listed_with_sources_only_for_presets_that_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stdout, "width", 200)
+    assert "rpg_time_reset" not in qos("presets")
+    text = qos("presets", "paper", "--rate", "100Mbit")
+    assert "registers of paper: s = 40 Gb/s / 100 Mb/s = 400" in text
+    assert "github.com/bobzhuyb/ns3-rdma (the paper's authors), mix/config.txt" in text
+    differ = {each["setting"] for each in json.loads(qos("presets", "--diff", "paper", "off", "--json"))}
+    assert {"cc", "cc_scale", "nic.cc.rpg_time_reset"} <= differ
+    assert not differ & {"kmin", "kmax", "pmax", "xoff"}
+
+
+def test_a_plan_scales_registers_and_keeps_bytes() -> None:
+    words = ("plan", "--rate", "25Gbit", "--mtu", "1500", "--cc", "connectx")
+    (real,) = {each["value"] for each in json.loads(qos(*words, "--json"))["choices"] if each["name"] == "kmin"}
+    assert json.loads(qos(*words, "--json"))["cc"]["registers"]["rpg_time_reset"] == 0.075
+    text = qos(*words, "--yaml")
+    assert f"kmin: {real:.0f}," in text
+    assert "fabric: [connectx, planned]" in text
+    made = load_topology(f"name: t\ndefaults: {{rate: 100Mbit, mtu: 1500}}\n{SHAPE}\n{text}")
+    cc = resolve(made)["h1"].ports["eth1"].cc
+    assert cc == CC_PRESETS["connectx"].qos(10**8, roce_frame(1500))
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        ("plan --cc sonic", "--cc: sonic has no registers: choose paper, connectx, hpcc, hpcc-paper"),
+        ("plan --cc connectx --rate 100Mbit", "--cc connectx: rpg_time_reset is 300 us, unscaled: 0.88 packets"),
         ("presets sonik", "there is no preset sonik: did you mean 'sonic'"),
         ("presets --diff sonic dcqcn", "there is no preset dcqcn: it is called 'dcqcn-thresholds' now"),
         ("presets lab --diff sonic lab", "both --diff and presets"),
