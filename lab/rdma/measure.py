@@ -12,6 +12,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed, UsageError
+from lab.model.qos.congestion.cc_registers import QP_TIMEOUT
+from lab.model.qos.headroom import PATH_MTUS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,14 +23,12 @@ if TYPE_CHECKING:
 
 DEFAULT_TCLASS: Final = 106
 """DSCP 26 (AF31), the usual lossless class, with ECT(0), so that switches may mark packets (RFC 3168)."""
-DEFAULT_TIMEOUT: Final = 18
+DEFAULT_TIMEOUT: Final = QP_TIMEOUT
 """4.096 us * 2^18 = 1.07 s without an ACK before a QP retransmits (IBA vol. 1, 9.7.6.1.3), NCCL's long-time default.
 
 perftest's own default of 14, 67 ms, is too short: QPs wait longer for each other on a link of 20 Mb/s, or for PFC
 pauses. They would retransmit all packets in flight.
 """
-PATH_MTUS: Final = (256, 512, 1024, 2048, 4096)
-"""Bytes of payload per packet (IBA vol. 1, 9.4.3)."""
 MAX_SIZE: Final = 8 * 2**20
 """Size in bytes of the largest message that rxe accepts."""
 MAX_QPS: Final = 1024

@@ -28,7 +28,8 @@ tests/vm/port/test_port_incast.py checks the limit.
 
 ROCE_PACKET: Final = 4200
 """Bytes of an IP packet with 4096 bytes of RDMA payload, the largest path MTU (IBA vol. 1, 9.4.3)."""
-_PATH_MTUS: Final = (4096, 2048, 1024, 512, 256)
+PATH_MTUS: Final = (256, 512, 1024, 2048, 4096)
+"""Path MTUs: bytes of RDMA payload in a packet (IBA vol. 1, 9.4.3)."""
 _ROCE_HEADERS: Final = ROCE_PACKET - 4096
 """Bytes of IP, UDP, BTH, RETH or AtomicETH and ICRC around a payload, with room for IPv6."""
 
@@ -38,7 +39,7 @@ def roce_frame(mtu: int) -> int:
 
     rxe takes the largest path MTU that fits: 1024 bytes of payload with an MTU of 1500, 4096 from 4200.
     """
-    payload = next((size for size in _PATH_MTUS if size + _ROCE_HEADERS <= mtu), _PATH_MTUS[-1])
+    payload = max((size for size in PATH_MTUS if size + _ROCE_HEADERS <= mtu), default=PATH_MTUS[0])
     return frame_size(payload + _ROCE_HEADERS)
 
 

@@ -44,8 +44,7 @@ def _united(
 
 
 def _check_algorithm(value: Any) -> CcAlgorithm | str:
-    # YAML 1.1 reads the bare word off as false.
-    if value is False or value == OFF:
+    if value == OFF:
         return OFF
     if isinstance(value, str) and value in [each.value for each in CcAlgorithm]:
         return CcAlgorithm(value)
@@ -86,7 +85,7 @@ RealRate: TypeAlias = Annotated[
 AlgorithmName: TypeAlias = Annotated[
     CcAlgorithm | str,
     PlainValidator(_check_algorithm),
-    WithJsonSchema({"enum": [*map(str, CcAlgorithm), OFF, False]}),
+    WithJsonSchema({"enum": [*map(str, CcAlgorithm), OFF]}),
 ]
 CcPresetName: TypeAlias = Annotated[str, PlainValidator(_check_preset), WithJsonSchema({"enum": [*CC_PRESETS]})]
 
