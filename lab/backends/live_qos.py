@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lab.backends import nic_drains
-from lab.dataplane import reconfigure, slot_budget
+from lab.dataplane import qp_pairs, reconfigure, slot_budget
 from lab.dataplane.port_maps import open_maps, qdisc_kind
-from lab.errors import UsageError
+from lab.errors import EnvironmentLacks, UsageError
 from lab.kernel.netlink.interfaces import root_qdiscs
 from lab.kernel.process import files, signals
 from lab.model.qos.advice import advise_nodes, fold
@@ -85,6 +85,7 @@ def change_qos(
             raise UsageError(f"fabric {fabric.name} was taken down", "rocelab ls lists what runs")
         fabric = replace(fabric)  # reload the QoS: another command may have changed it meanwhile
         changed = work_out(fabric.topology, fabric.qos, ports, request)
+        _require_queue_pairs(fabric, changed)
         if changed:
             with signals.held():
                 apply_nodes(fabric, changed)
@@ -92,6 +93,16 @@ def change_qos(
     wanted = {**fabric.qos, **changed}
     after = (*advise_nodes(fabric.topology, wanted), *slot_advice(fabric, wanted))
     return QosChangeResult(tuple(changed), tuple(advice for advice in after if advice not in before))
+
+
+def _require_queue_pairs(fabric: Fabric, changed: Mapping[str, NodeQos]) -> None:
+    """Raise EnvironmentLacks if a NIC is to have congestion control, and the kernel does not show connected QPs."""
+    nics = any(port.cc is not None for node in changed.values() for port in node.ports.values())
+    if nics and any(host.rdma for host in fabric.topology.hosts) and not qp_pairs.are_learned(fabric.name):
+        raise EnvironmentLacks(
+            f"congestion control: the QPs of fabric {fabric.name} cannot be learned from rxe in this kernel",
+            "use --vm, or rocelab qos set HOST nic.cc.algorithm=off",
+        )
 
 
 def slot_advice(fabric: Fabric, nodes: Mapping[str, NodeQos]) -> tuple[QosAdvice, ...]:

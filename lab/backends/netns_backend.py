@@ -177,6 +177,8 @@ class NetnsBackend:
         homes = [cookies[fabric.namespace(host).name] for host, _ in wanted]
         fabric.state.record(JournalKind.RDMA_DEVICE, dict(zip(devices, homes, strict=True)))
         progress("rdma", 0, len(wanted))
+        if wanted and fabric.topology.qos is not None:
+            _learn_queue_pairs(fabric)
         for done, ((host, interface), device) in enumerate(zip(wanted, devices, strict=True), start=1):
             rxe.create(fabric.namespace(host), device, interface)
             progress("rdma", done, len(wanted))
@@ -210,6 +212,17 @@ class NetnsBackend:
         """Remove the pins of the port programs, which no interface uses any more."""
         for name in state.recorded(JournalKind.DATAPLANE):
             pins.unpin_own(pins.folder_of(name), state.owner)
+
+
+def _learn_queue_pairs(fabric: Fabric) -> None:
+    """Learn which QPs are connected. A kernel that cannot is an error only if a NIC has congestion control."""
+    from lab.dataplane import qp_pairs  # noqa: PLC0415 - see deploy
+
+    try:
+        qp_pairs.learn(fabric.name)
+    except EnvironmentLacks:
+        if any(port.cc is not None for node in fabric.qos.values() for port in node.ports.values()):
+            raise
 
 
 def _refuse_taken(namespaces: Iterable[Namespace]) -> None:

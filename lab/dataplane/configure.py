@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lab.dataplane.port_layout import CONFIG, NODE
+from lab.dataplane.port_layout import CONFIG, NODE, CnpScope
+from lab.model.qos.congestion.cc_registers import TIMES, CnpModeration
 from lab.model.qos.port import StormAction, Trust, members
 
 if TYPE_CHECKING:
     from lab.dataplane.numbering import NodePorts
+    from lab.model.qos.congestion.cc_registers import CcQos
     from lab.model.qos.port import GroupQos, NodeQos, PortQos, QueueQos
 
 _ALPHA_UNIT: Final = 256
 _PMAX_UNIT: Final = 2**32
 _NS: Final = 10**9
+_MODERATIONS: Final = {
+    CnpModeration.QP: CnpScope.QP,
+    CnpModeration.DESTINATION: CnpScope.DESTINATION,
+    CnpModeration.PORT: CnpScope.PORT,
+}
 
 
 def port_record(port: PortQos, node: NodePorts, interface: str, mac: str) -> np.void:
@@ -38,6 +46,9 @@ def port_record(port: PortQos, node: NodePorts, interface: str, mac: str) -> np.
     lossless = members(port.lossless_groups)
     for number, group in enumerate(port.groups):
         _fill_group(record["group"][number], group, lossless=number in lossless)
+    if port.cc is not None:
+        _fill_cc(record["cc"], port.cc)
+    record["cc"]["nic"] = node.nic(interface)
     return record
 
 
@@ -55,11 +66,12 @@ def clock_record(node: NodePorts) -> np.void:
 
 
 def node_record(qos: NodeQos, node: NodePorts) -> np.void:
-    """Return the record that the ports of a node share: its buffer pool, drain rate and first port."""
+    """Return the record that the ports of a node share: its buffer pool, drain rate, first port and NICs."""
     record: np.void = np.zeros(1, NODE)[0]
     record["pool_bytes"] = max(qos.shared, 0)
     record["drain_rate"] = sum(port.drain or port.rate for port in qos.ports.values())
     record["first_port"] = node.first
+    record["nics"], record["first_nic"] = node.nics, node.first_nic
     return record
 
 
@@ -86,6 +98,16 @@ def _fill_queue(record: np.void, queue: QueueQos) -> None:
         record["kmax"] = queue.ecn.kmax
     record["limit"] = queue.limit
     record["weight"] = queue.weight or 0
+
+
+def _fill_cc(record: np.void, cc: CcQos) -> None:
+    """Write the registers; those that are times in nanoseconds, all others as they are."""
+    registers = cc.registers
+    record["notify"], record["react"] = cc.np, cc.rp
+    record["moderation"] = _MODERATIONS[cc.moderation]
+    for register in fields(registers):
+        value = getattr(registers, register.name)
+        record[register.name] = round(value * _NS) if register.name in TIMES else value
 
 
 def _fill_group(record: np.void, group: GroupQos, *, lossless: bool) -> None:

@@ -41,6 +41,8 @@ class NodePorts:
     interfaces: tuple[str, ...]
     host: bool
     """Whether the node is a host: each of its NICs may have a drain, which has its own id."""
+    first_nic: int = 0
+    """Of a host: the number of its first NIC among those of all hosts of the fabric."""
     found: tuple[int, ...] = ()
     """The ifindexes of the interfaces in an adopted lab; empty if rocelab created them."""
 
@@ -59,6 +61,11 @@ class NodePorts:
         """The devices with a port, in the order of ids: the interfaces, and on hosts their drains."""
         return (*self.interfaces, *map(drain_name, self.interfaces)) if self.host else self.interfaces
 
+    @property
+    def nics(self) -> int:
+        """The number of NICs with congestion control: the interfaces of a host, none of a switch."""
+        return len(self.interfaces) if self.host else 0
+
     def port(self, interface: str) -> int:
         """Return the id of an interface."""
         return self.first + 1 + self.interfaces.index(interface)
@@ -66,6 +73,10 @@ class NodePorts:
     def drain(self, interface: str) -> int:
         """Return the id of the drain of a host's NIC."""
         return self.port(interface) + len(self.interfaces)
+
+    def nic(self, interface: str) -> int:
+        """Return the number of an interface of a host among the NICs of all hosts; 0 for a switch."""
+        return self.first_nic + self.interfaces.index(interface) if self.nics else 0
 
     def index(self, port: int) -> int:
         """Return the ifindex, in the node's namespace, of the interface with the id ``port``."""
@@ -103,6 +114,11 @@ class Numbering:
         return self.nodes[node].index(self.nodes[node].port(interface))
 
     @property
+    def nics(self) -> int:
+        """The number of NICs of all hosts."""
+        return sum(node.nics for node in self.nodes.values())
+
+    @property
     def free_index(self) -> int:
         """The first ifindex above those of all links and drains that rocelab creates."""
         return FIRST_INDEX + self.size
@@ -124,7 +140,7 @@ def number_ports(topology: Topology, found: Mapping[str, Mapping[str, int]] | No
     than its clock can serve.
     """
     nodes = {}
-    free = 1
+    free, nics = 1, 0
     for number, node in enumerate(topology.nodes):
         interfaces = tuple(link.end_at(node.name).interface for link in topology.links_of(node.name))
         indexes = tuple(found[node.name][each] for each in interfaces) if found else ()
@@ -134,6 +150,7 @@ def number_ports(topology: Topology, found: Mapping[str, Mapping[str, int]] | No
             first=free,
             interfaces=interfaces,
             host=not node.role.is_switch,
+            first_nic=nics,
             found=indexes,
         )
         if topology.qos is not None and nodes[node.name].count > NODE_PORTS:
@@ -143,4 +160,5 @@ def number_ports(topology: Topology, found: Mapping[str, Mapping[str, int]] | No
                 "spread its links over more nodes, or leave `qos:` out",
             )
         free += nodes[node.name].count
+        nics += nodes[node.name].nics
     return Numbering(nodes)

@@ -19,12 +19,17 @@ TYPES: Final = type_layouts.TypeLayouts.read(type_layouts.beside(SOURCE))
 _SIZES: Final = TYPES.enumeration("rl_size")
 _DROPS: Final = TYPES.enumeration("rl_drop")
 _EVENTS: Final = TYPES.enumeration("rl_event_kind")
+_MODERATIONS: Final = TYPES.enumeration("rl_cnp_moderation")
 
 CLASSES: Final = _SIZES["RL_CLASSES"]
 NODE_PORTS: Final = _SIZES["RL_NODE_PORTS"]
 """The largest number of port ids of one node."""
 EVENTS: Final = _SIZES["RL_EVENTS"]
 """Events in the ring; older ones are overwritten."""
+LIMITERS: Final = _SIZES["RL_LIMITERS"]
+"""QPs that one NIC can slow down at once."""
+ALPHA_ONE: Final = _SIZES["RL_ALPHA_ONE"]
+"""The value of alpha 1 in a limiter."""
 CONTROL_SLOTS: Final = _SIZES["RL_CONTROL_SLOTS"]
 """Slots of a port that are reserved for PFC frames and clock tokens."""
 
@@ -38,6 +43,14 @@ class Drop(IntEnum):
     SLOTS = _DROPS["RL_DROP_SLOTS"]
     WATCHDOG = _DROPS["RL_DROP_WATCHDOG"]
     FLUSH = _DROPS["RL_DROP_FLUSH"]
+
+
+class CnpScope(IntEnum):
+    """What the minimum time between two CNPs applies to (enum rl_cnp_moderation)."""
+
+    QP = _MODERATIONS["RL_CNP_PER_QP"]
+    DESTINATION = _MODERATIONS["RL_CNP_PER_DESTINATION"]
+    PORT = _MODERATIONS["RL_CNP_PER_PORT"]
 
 
 class EventKind(IntEnum):
@@ -63,6 +76,8 @@ PORT: Final = TYPES.record("rl_memory")
 NODE: Final = TYPES.record("rl_node")
 EVENT: Final = TYPES.record("rl_event")
 EVENT_COUNT: Final = np.dtype("u8")
+LIMITER: Final = TYPES.record("rl_limiter")
+"""The rate limiter of a QP at one NIC."""
 
 
 def digest(*records: np.dtype[Any]) -> str:

@@ -73,7 +73,7 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class PortMaps:
-    """The maps of one fabric as arrays over mapped kernel memory, indexed by port id or node number.
+    """The maps of one fabric as arrays over mapped kernel memory, indexed by port id, node or NIC number.
 
     The memory outlives the fabric as long as it is mapped, but is no longer updated: call ``require_live`` before
     reading.
@@ -83,6 +83,8 @@ class PortMaps:
     nodes: NDArray[Any]
     events: NDArray[Any]
     event_count: NDArray[Any]
+    limiters: NDArray[Any]
+    """Rate limiters, ``port_layout.LIMITERS`` of each NIC; see ``limited_qps``."""
     slots: int = 0
     """Packets that each port can hold; 0 for arrays that belong to no fabric."""
     pin: Pin | None = None
@@ -110,6 +112,7 @@ _LAYOUTS: Final = {
     "nodes": port_layout.NODE,
     "events": port_layout.EVENT,
     "event_count": port_layout.EVENT_COUNT,
+    "limiters": port_layout.LIMITER,
 }
 
 
@@ -129,7 +132,7 @@ def trial() -> probe.ProbeFinding:
     if not least.present:
         return least
     try:
-        with _opened(ports=1, nodes=1, slots=1) as program:
+        with _opened(ports=1, nodes=1, nics=1, slots=1) as program:
             _enter(program)
     except LabError as error:
         return probe.ProbeFinding(False, error.message)
@@ -142,7 +145,7 @@ def load(fabric: str, numbering: Numbering, owner: str, slots: int) -> None:
     Each port can hold ``slots`` packets. EnvironmentLacks, with the kernel's reason, if the kernel rejects the
     programs. A failure before pinning leaves nothing behind. ``pins.unpin_own`` removes the pins, even if incomplete.
     """
-    with _opened(numbering.size, len(numbering.nodes), slots) as program:
+    with _opened(numbering.size, len(numbering.nodes), max(numbering.nics, 1), slots) as program:
         program.set_qdisc_id("port", qdisc_kind(fabric))
         _enter(program)
         program.attach_struct_ops("port")
@@ -150,13 +153,15 @@ def load(fabric: str, numbering: Numbering, owner: str, slots: int) -> None:
     (pins.folder_of(fabric) / _layout_name()).mkdir(mode=0o700)
 
 
-def _opened(ports: int, nodes: int, slots: int) -> bpf_object.Object:
+def _opened(ports: int, nodes: int, nics: int, slots: int) -> bpf_object.Object:
     program = bpf_object.Object.open(type_layouts.compile_checked(port_layout.SOURCE))
     program.resize("ports", ports)
     program.resize("groups", ports * port_layout.CLASSES)
     program.resize("slots", ports * slots)
     program.set_constant("rl_slots", slots.to_bytes(4, sys.byteorder))
     program.resize("nodes", nodes)
+    program.resize("heaps", nics)
+    program.resize("limiters", nics * port_layout.LIMITERS)
     return program
 
 

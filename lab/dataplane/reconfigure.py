@@ -2,7 +2,8 @@
 
 The programs read a port's record word by word, on other CPUs, for every packet. So each word is written only once.
 The order of words that belong together guarantees that Kmin is never above Kmax. It also ensures that no packet is
-marked by a partly written curve while marking is turned on or off.
+marked by a partly written curve while marking is turned on or off, and that no QP is slowed down by partly written
+registers while congestion control is.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from lab.model.addressing import NodePlan
     from lab.model.qos.port import NodeQos
 
-_OWN_ORDER: Final = ("queue", "group")
+_OWN_ORDER: Final = ("queue", "group", "cc")
+_ROLES: Final = ("notify", "react")
 _CURVE: Final = ("kmin", "pmax")
 _SHARED: Final = ("pool_bytes", "drain_rate")
 """The configured fields of a node's record; the others are state."""
@@ -53,6 +55,7 @@ def write_record(place: NDArray[Any], record: np.void) -> None:
     for number in range(CLASSES):
         _write_queue(place["queue"][0], number, record["queue"][number])
         _write_group(place["group"][0], number, record["group"][number])
+    _write_cc(place["cc"], record["cc"])
     for name in CONFIG.names or ():
         if name not in _OWN_ORDER:
             place[name][0] = record[name]
@@ -82,6 +85,14 @@ def _write_group(groups: NDArray[Any], number: int, fresh: np.void) -> None:
         groups[name][number] = fresh[name]
 
 
+def _write_cc(place: NDArray[Any], fresh: np.void) -> None:
+    """Write the registers of a NIC: a role that is turned off first, one that is turned on last."""
+    registers = [name for name in place.dtype.names or () if name not in _ROLES]
+    off = [name for name in _ROLES if not fresh[name]]
+    for name in (*off, *registers, *(name for name in _ROLES if name not in off)):
+        place[name][0] = fresh[name]
+
+
 def differences(maps: PortMaps, node: NodePorts, qos: NodeQos, plan: NodePlan) -> dict[str, list[str]]:
     """Return, for each interface, the fields in which the kernel differs from ``qos``, like ``queue[3].kmin``."""
     records = wanted(node, qos, plan)
@@ -97,5 +108,9 @@ def _unlike(found: np.void, asked: np.void) -> Iterator[str]:
             for number in range(CLASSES):
                 ours, theirs = found[name][number], asked[name][number]
                 yield from (f"{name}[{number}].{field}" for field in ours.dtype.names if ours[field] != theirs[field])
+        elif name == "cc":
+            yield from (
+                f"cc.{field}" for field in found[name].dtype.names if found[name][field] != asked[name][field]
+            )
         elif (found[name] != asked[name]).any():
             yield name

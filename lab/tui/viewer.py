@@ -15,6 +15,7 @@ from lab.terminal_text import printable
 from lab.tui import cells
 from lab.tui.history import History
 from lab.tui.table import Lines
+from lab.units import format_rate
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 _NS: Final = 10**9
 SESSIONS: Final = ("session", "protocol", "state", "for", "changes")
-QUEUE_PAIRS: Final = ("QP", "type", "state", "to QP", "of", "seen for")
+QUEUE_PAIRS: Final = ("QP", "type", "state", "to QP", "of", "limited to", "seen for")
 _TITLES: Final = {PORTS.name: "Ports", DEVICES.name: "RDMA", "sessions": "Sessions", "qps": "QPs"}
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
@@ -151,7 +152,8 @@ class Viewer(App[None]):
     def _queue_pair(self, standing: QueuePairState) -> tuple[str, ...]:
         name, remote = f"{standing.node}:{standing.interface} {standing.qpn}", standing.remote
         far = "" if remote is None else str(remote)
-        return name, standing.kind, standing.state, far, standing.program, self._lasts(standing.since)
+        limit = "" if standing.rate is None else format_rate(standing.rate)
+        return name, standing.kind, standing.state, far, standing.program, limit, self._lasts(standing.since)
 
     def _lasts(self, since: int, *, exact: bool = True) -> str:
         """Return for how long a state has lasted at the shown time; ``> `` if its start is unknown."""

@@ -35,6 +35,7 @@ def measure() -> list[float]:
         nodes=np.ones(len(numbering.nodes), port_layout.NODE),
         events=np.zeros(0, port_layout.EVENT),
         event_count=np.zeros(1, port_layout.EVENT_COUNT),
+        limiters=np.zeros(0, port_layout.LIMITER),
     )
     switches = [numbering.nodes[switch.name] for switch in topology.switches]
     found = []

@@ -4,7 +4,8 @@
 
 One switch forwards small packets of a lossless class between two hosts: with nothing on its interfaces, with emulated
 ports that do not shape, and with ports that do nothing (nothing.bpf.c), which is what the kernel takes for running
-programs and a qdisc in eBPF at all. They take turns, and the medians are compared. To reach: 75% of bare.
+programs and a qdisc in eBPF at all. They take turns, and the medians are compared. To reach: 75% of bare. Ports with
+the congestion control of a NIC, and no QP that is limited, cost at most 5% more.
 """
 
 from __future__ import annotations
@@ -36,10 +37,12 @@ if TYPE_CHECKING:
 
 NAME: Final = "bench-port"
 TARGET: Final = 0.75
+IDLE_TARGET: Final = 0.95
 LINES: Final = {
     "bare_pps": "bare veth",
     "nothing_pps": "a port that does nothing",
     "port_pps": "emulated port, rate 0",
+    "idle_pps": "the same, congestion control on",
 }
 _NOTHING: Final = Path(__file__).with_name("nothing.bpf.c")
 _HEADERS: Final = Path(port_maps.__file__).with_name("bpf")
@@ -84,9 +87,11 @@ def forward(rounds: int, seconds: float) -> dict[str, list[float]]:
             "nothing_pps": stack.enter_context(forwarding.line("nothing", qos, stack.enter_context(nothing()))),
             "port_pps": stack.enter_context(forwarding.line("port", qos, programs)),
         }
+        lines["idle_pps"] = lines["port_pps"]
         for number in range(rounds):
             stderr.print(f"round {number + 1} of {rounds}", highlight=False)
             for key, line in lines.items():
+                control_congestion(on=key == "idle_pps")
                 figures[key].append(line.packets_per_second(seconds, _LOSSLESS_TOS))
     return figures
 
@@ -101,11 +106,19 @@ def configure_switch(qos: NodeQos) -> None:
         maps.config[forwarding.PORTS.port(interface)] = record
 
 
+def control_congestion(*, on: bool) -> None:
+    """Turn both roles of a NIC on or off at all ports."""
+    maps = port_maps.open_maps(NAME, writable=True)
+    for role in ("notify", "react"):
+        maps.config["cc"][role] = on
+
+
 def measure(rounds: int, seconds: float) -> dict[str, object]:
     """All figures, the ratio that has a target, and how much of what eBPF leaves the port takes."""
     figures = forward(rounds, seconds)
-    bare, least, port = (statistics.median(figures[key]) for key in LINES)
-    return {**figures, "ratio": port / bare, "target": TARGET, "ratio_to_nothing": port / least}
+    bare, least, port, idle = (statistics.median(figures[key]) for key in LINES)
+    ratios = {"ratio": port / bare, "target": TARGET, "ratio_to_nothing": port / least}
+    return {**figures, **ratios, "ratio_idle": idle / port, "target_idle": IDLE_TARGET}
 
 
 def show(measured: dict[str, object]) -> None:
@@ -118,6 +131,8 @@ def show(measured: dict[str, object]) -> None:
     stdout.print(table("Packets per second through one switch", ("", "median", "rounds"), rows))
     said = f"the port reaches {measured['ratio']:.0%} of bare (to reach: {TARGET:.0%})"
     stdout.print(f"{said}, and {measured['ratio_to_nothing']:.0%} of a port that does nothing", highlight=False)
+    idle = f"{measured['ratio_idle']:.0%} of that (to reach: {IDLE_TARGET:.0%})"
+    stdout.print(f"congestion control that limits no QP leaves {idle}", highlight=False)
 
 
 def main() -> None:

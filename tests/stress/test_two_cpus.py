@@ -6,12 +6,14 @@ Only invariants are judged: how long anything takes depends on what else the hos
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from lab.dataplane.port_layout import Drop
+from lab.dataplane import qp_pairs
+from lab.dataplane.port_layout import LIMITERS, Drop
 from lab.rdma import device_counters, rxe
 from lab.rdma.measure import BandwidthTest, Nic, Pair
 from lab.rdma.perftest import measure_bandwidth
@@ -31,19 +33,35 @@ ROOMY: Final = (
     "buffer.groups.3.xon=30KB",
     "buffer.groups.3.headroom=600KB",
 )
+DEEP: Final = ("buffer.pool=8MB", "buffer.groups.3.headroom=600KB")
 """Headroom for more than rxe lets a queue pair have under way (128 packets): no stall of a CPU overflows it."""
 
 
 @pytest.fixture(scope="module")
 def fabric() -> Iterator[Star]:
     assert len(os.sched_getaffinity(0)) > 1, "one CPU stresses nothing"
+    with with_rdma(star(HOSTS, f"{RATE}bit", 4500)) as built:
+        built.configure(SWITCH, *ROOMY)
+        yield built
+
+
+@pytest.fixture(scope="module")
+def slowed() -> Iterator[Star]:
+    """The same with DCQCN in the hosts' NICs."""
+    with with_rdma(star(HOSTS, f"{RATE}bit", 1500, "connectx")) as built:
+        built.configure(SWITCH, *DEEP)
+        yield built
+
+
+@contextmanager
+def with_rdma(text: str) -> Iterator[Star]:
     rxe.check()
-    with build(star(HOSTS, f"{RATE}bit", 4500)) as built:
+    with build(text) as built:
+        qp_pairs.learn(built.topology.name)
         hosts = [host for host in built.namespaces if host != SWITCH]
         try:
             for host in hosts:
                 rxe.create(built.namespaces[host], device(built, host), "eth1")
-            built.configure(SWITCH, *ROOMY)
             yield built
         finally:
             for host in hosts:
@@ -93,3 +111,20 @@ def test_no_clock_has_stopped(fabric: Star) -> None:
         now = ports(fabric)[SWITCH, "swp1"]["group"][PRIORITY]
         assert now["xoff"] > before["xoff"]
         assert now["xoff"] == now["xon"]
+
+
+def test_limiters_are_whole_after_incasts(slowed: Star) -> None:
+    """CNPs come in on one CPU while packets leave on the other: no FIFO loses one, every count is right."""
+    early = overtaken(slowed)
+    for _ in range(3):
+        write(slowed, [(1, 5), (2, 5), (3, 5), (4, 5)])
+    maps = slowed.maps
+    assert overtaken(slowed) == early
+    assert maps.counters["rp_cnp_handled"].sum() > 0
+    assert not maps.counters["rp_cnp_failed"].any()
+    assert not maps.counters["queue"]["drop_packets"][:, PRIORITY].any()
+    for node in slowed.numbering.nodes.values():
+        for interface in node.interfaces[: node.nics]:
+            limiters = maps.limiters[node.nic(interface) * LIMITERS :][:LIMITERS]
+            assert limiters["started"].sum() == maps.ports["state"]["limited"][node.port(interface)]
+            assert not (limiters["waiting"] | limiters["in_queue"]).any()

@@ -12,6 +12,7 @@ import socket
 import struct
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -58,6 +59,11 @@ class Elsewhere(NodePorts):
         """Backwards, in sevens."""
         return links.LOOPBACK_INDEX if port == self.clock else 500 - 7 * port
 
+    @property
+    def nics(self) -> int:
+        """Both ports can be NICs of one host."""
+        return len(self.interfaces)
+
 
 PORTS: Final = Elsewhere("s1", 0, 1, INTERFACES, host=False)
 SWP1, SWP2 = (PORTS.port(name) for name in INTERFACES)
@@ -65,6 +71,7 @@ RATE: Final = 100_000_000
 POOL: Final = 1_000_000
 SLOTS: Final = 2048
 _MTU: Final = 4200
+_GID: Final = 16
 _ETH_P_ALL: Final = 3
 _SOL_PACKET: Final = 263
 _PACKET_AUXDATA: Final = 8
@@ -83,7 +90,9 @@ WRITTEN: Final = 0x200
 NO_PORT: Final = 0x3FFFF
 
 GROUP: Final = port_layout.TYPES.record("rl_group")
-"""Of maps.h, which no other process sees."""
+QP_KEY: Final = port_layout.TYPES.record("rl_qp_key")
+QP_PAIR: Final = port_layout.TYPES.record("rl_qp_pair")
+"""Of maps.h and qp_pairs.h, which no other process sees."""
 
 OFF: Final = EcnQos(enabled=False, kmin=0, kmax=0, pmax=0)
 PORT: Final = PortQos(
@@ -168,6 +177,20 @@ class Switch:
             assert library().bpf_map_lookup_elem(groups, ctypes.byref(key), found) == 0
         return np.frombuffer(found.raw, GROUP)[0]
 
+    def connect(self, address: str, qpn: int, peer: str, peer_qpn: int, *, fresh: bool = True) -> None:
+        """Let the switch's interfaces have a QP with a peer, as if rxe had connected it.
+
+        Then no QP is limited, unless it is not ``fresh``.
+        """
+        key, pair = np.zeros((), QP_KEY), np.zeros((), QP_PAIR)
+        key["netns"], key["qpn"], key["address"] = self.inside.path.stat().st_ino, qpn, _gid(address)
+        pair["peer_qpn"], pair["peer"] = peer_qpn, _gid(peer)
+        with self._map("qp_pairs") as pairs:
+            assert library().bpf_map_update_elem(pairs, key.tobytes(), pair.tobytes(), 0) == 0
+        if fresh:
+            self.maps.limiters[:] = np.zeros((), port_layout.LIMITER)
+            self.maps.ports["state"]["limited"] = 0
+
     def slots(self, port: int, count: int) -> Any:
         """The first ``count`` places for a port's packets, of the type ``layout.SLOT``, in order of first use."""
         found = np.zeros(count, port_layout.SLOT)
@@ -202,11 +225,22 @@ class Switch:
             yield Wire(end)
 
     @contextmanager
-    def stamped_wire(self) -> Iterator[Wire]:
-        """The far end of swp1's cable, whose frames have the time at which they came."""
-        with self.wire() as wire:
+    def stamped_wire(self, port: int = SWP1) -> Iterator[Wire]:
+        """The far end of a port's cable, whose frames have the time at which they came."""
+        with self.wire(port) as wire:
             wire._end.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
             yield wire
+
+    @contextmanager
+    def tap(self) -> Iterator[Wire]:
+        """What passes at swp1 both ways, with the time: CNPs too, which end there."""
+        with entered(self.inside):
+            end = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
+            end.bind(("swp1", _ETH_P_ALL))
+        with end:
+            end.settimeout(_ARRIVES)
+            end.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+            yield Wire(end)
 
     def _run(self, program: int, packet: bytes, index: int, marked: int, repeat: int) -> Outcome:
         with entered(self.inside):
@@ -237,6 +271,14 @@ class Wire:
         frame, ((_, _, auxdata),), _, _ = self._end.recvmsg(LONGEST, socket.CMSG_SPACE(_AUXDATA.size))
         assert not _AUXDATA.unpack(auxdata)[0] & _VLAN_VALID, "it has a tag"
         return frame
+
+    def next_tagged(self) -> tuple[int, bytes]:
+        """The next frame, which has a tag, without it, and the tag's TCI."""
+        self._end.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
+        frame, ((_, _, auxdata),), _, _ = self._end.recvmsg(LONGEST, socket.CMSG_SPACE(_AUXDATA.size))
+        status, *_, tci, _ = _AUXDATA.unpack(auxdata)
+        assert status & _VLAN_VALID, "it has no tag"
+        return tci, frame
 
     def next_stamped(self) -> tuple[float, bytes]:
         """The next frame, and when it came in seconds; of a ``stamped_wire``."""
@@ -304,6 +346,12 @@ def _bring_up(batch: NetlinkBatch) -> None:
     for interface in INTERFACES:
         links.set_up(batch, PORTS.index(PORTS.port(interface)), interface)
     batch.commit()
+
+
+def _gid(address: str) -> list[int]:
+    """An address as a GID: IPv4 is mapped into IPv6."""
+    packed = ip_address(address).packed
+    return list(packed if len(packed) == _GID else bytes(10) + b"\xff\xff" + packed)
 
 
 def _far(port: int) -> str:

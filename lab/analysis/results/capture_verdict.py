@@ -447,7 +447,7 @@ def _unanswered_marks(
     if silent:
         (marked,) = silent.totals()
         meaning = (
-            "SoftRoCE sends no CNPs, so that ECN does not slow senders here; a NIC would"
+            "ECN slows no sender without congestion control in the NICs (nic.cc)"
             if facts.emulated
             else "the receiver does not slow its sender"
         )

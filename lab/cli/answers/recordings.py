@@ -165,6 +165,8 @@ class QueuePairAnswer(Answer):
     """The program that owns it; empty if it is not known."""
     since_ns: int
     """Time of the first observation in ns of CLOCK_MONOTONIC."""
+    rate_bps: int | None
+    """The rate to which congestion control limits it, in bit/s; null if it does not."""
 
 
 class DashboardAnswer(Answer):

@@ -70,11 +70,35 @@ class RdmaDevice(Answer):
     gids: list[GidAnswer]
 
 
+class LimitedQpAnswer(Answer):
+    """A QP of ``rocelab rdma show`` that congestion control holds below the line rate of a NIC."""
+
+    node: str
+    interface: str
+    qpn: int
+    address: str
+    peer: str
+    peer_qpn: int
+    rate: int
+    """In bit/s on the wire, when its last packet left or its last CNP came."""
+    target: int
+    """The rate to which it recovers, in bit/s."""
+    alpha: float
+    """The estimate of congestion, from 0 to 1."""
+    cnps: int
+    packets: int
+    """Sent since its first CNP."""
+    waiting: int
+    """Packets that wait in the NIC for their time."""
+
+
 class RdmaShow(Answer):
     """``rocelab rdma show``."""
 
     fabric: str
     devices: list[RdmaDevice]
+    limited: list[LimitedQpAnswer]
+    """QPs below the line rate; empty without congestion control."""
 
 
 class ExpectationAnswer(ExpectationResult):

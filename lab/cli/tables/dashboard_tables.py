@@ -9,6 +9,7 @@ from lab.cli.kit.output import stdout, table
 from lab.kernel.process.time_source import VIRTUAL
 from lab.telemetry.read.dashboard import DEVICES, PORTS
 from lab.tui import cells
+from lab.units import format_rate
 
 if TYPE_CHECKING:
     from lab.telemetry.read.dashboard import Sheet
@@ -38,6 +39,7 @@ def as_data(film: Film, at: int) -> dict[str, Any]:
             {
                 "node": each.node, "interface": each.interface, "qpn": each.qpn, "type": each.kind,
                 "remote_qpn": each.remote, "state": each.state, "program": each.program, "since_ns": each.since,
+                "rate_bps": each.rate,
             }
             for each in film.queue_pairs(at)
         ],
@@ -71,8 +73,11 @@ def show(film: Film, at: int, sort: str = "tx_bps") -> None:
     if rows:
         stdout.print(table("sessions", ("node", "interface", "protocol", "state", "changes"), rows))
     qps = [
-        (f"{each.node}:{each.interface}", each.qpn, each.kind, each.state, each.remote or "", each.program)
+        (
+            *(f"{each.node}:{each.interface}", each.qpn, each.kind, each.state, each.remote or "", each.program),
+            "" if each.rate is None else format_rate(each.rate),
+        )
         for each in film.queue_pairs(at)
     ]
     if qps:
-        stdout.print(table("queue pairs", ("device", "QP", "type", "state", "to QP", "of"), qps))
+        stdout.print(table("queue pairs", ("device", "QP", "type", "state", "to QP", "of", "limited to"), qps))

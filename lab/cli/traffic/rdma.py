@@ -16,6 +16,7 @@ from lab.cli.kit.output import JsonFlag, print_json, stdout, table
 from lab.cli.kit.progress import stages
 from lab.cli.kit.warnings import warn
 from lab.dataplane.counters import dropped_packets
+from lab.dataplane.limited_qps import limited_qps
 from lab.dataplane.port_maps import open_maps
 from lab.errors import UsageError
 from lab.kernel.process import time_source
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lab.backends.backend import Fabric
+    from lab.dataplane.limited_qps import LimitedQp
     from lab.rdma.measure import BandwidthResult, LatencyResult, Pair
 
 app = typer.Typer(no_args_is_help=True, help="Measure RDMA between hosts with perftest; list RDMA devices.")
@@ -124,7 +126,7 @@ def lat(
 
 @app.command()
 def show(name: FabricOption = None, as_json: JsonFlag = False) -> None:
-    """List the RDMA devices of a fabric with their state and the GID of their address."""
+    """List the RDMA devices of a fabric, and the QPs that congestion control holds below the line rate."""
     fabric = open_fabric(name)
     rows = [
         {
@@ -139,12 +141,38 @@ def show(name: FabricOption = None, as_json: JsonFlag = False) -> None:
         }
         for nic in all_nics(fabric)
     ]
+    limited = _limited(fabric)
     if as_json:
-        print_json({"fabric": fabric.name, "devices": rows})
+        print_json({"fabric": fabric.name, "devices": rows, "limited": [_limited_data(qp) for qp in limited]})
         return
     columns = ("host", "interface", "device", "state", "address", "GID index")
     cells = [[*(row[column] for column in columns[:-1]), _index_of(row["address"], row["gids"])] for row in rows]
     stdout.print(table(f"RDMA devices of {fabric.name}", columns, cells))
+    if limited:
+        stdout.print(_limited_table(limited))
+
+
+def _limited(fabric: Fabric) -> list[LimitedQp]:
+    if fabric.topology.qos is None:
+        return []
+    maps = open_maps(fabric.name)
+    return [qp for node in fabric.numbering.nodes.values() for qp in limited_qps(maps, node)]
+
+
+def _limited_data(qp: LimitedQp) -> dict[str, Any]:
+    return {**asdict(qp), "address": str(qp.address), "peer": str(qp.peer)}
+
+
+def _limited_table(limited: Sequence[LimitedQp]) -> Any:
+    columns = ("host", "interface", "QPN", "peer", "peer QPN", "rate", "target", "alpha", "CNPs", "waiting")
+    cells = [
+        (
+            *(qp.node, qp.interface, qp.qpn, qp.peer, qp.peer_qpn),
+            *(format_rate(qp.rate), format_rate(qp.target), f"{qp.alpha:.3f}", qp.cnps, qp.waiting),
+        )
+        for qp in limited
+    ]
+    return table("QPs that congestion control limits", columns, cells)
 
 
 def _index_of(address: object, gids: Any) -> str:

@@ -25,7 +25,7 @@ static __always_inline int rl_admit(const struct rl_port *port, struct rl_node *
 	if (config->limit && !lossless &&
 	    port->counters->queue[queue].depth_bytes + slot->len > config->limit)
 		return RL_DROP_LIMIT;
-	if (!node || slot->from == RL_NO_PORT || !rl_find(&ingress, slot->from))
+	if (!node || slot->from >= RL_LIMITED || !rl_find(&ingress, slot->from))
 		return -1;
 	slot->group = ingress.config->priority_to_group[slot->priority & (RL_CLASSES - 1)];
 	if (!port->state->held && rl_is_open(port) && rl_has_room(&ingress, node, slot->group, slot->len))

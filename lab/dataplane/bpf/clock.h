@@ -14,6 +14,7 @@
 #ifndef RL_CLOCK_H
 #define RL_CLOCK_H
 
+#include "discard.h"
 #include "pfc.h"
 #include "queue.h"
 #include "schedule.h"

@@ -338,6 +338,7 @@ static __always_inline bool rl_is_aside(struct __sk_buff *skb)
 	case RL_KIND_TOKEN:
 	case RL_KIND_SPARE:
 	case RL_KIND_KICK:
+	case RL_KIND_CNP:
 		return true;
 	case RL_KIND_PFC:
 		return !(skb->mark & RL_WRITTEN);

@@ -48,9 +48,22 @@ struct gnet_stats_queue {
 	__u32 drops;
 };
 
+struct ns_common {
+	__u32 inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
 struct net_device {
 	int ifindex;
 	struct Qdisc *qdisc;
+	possible_net_t nd_net;
 };
 
 struct netdev_queue {

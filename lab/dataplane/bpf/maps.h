@@ -7,6 +7,7 @@
 #define RL_MAPS_H
 
 #include "kernel.h"
+#include "limiters.h"
 #include "port.h"
 
 #define RL_CONTROL RL_CLASSES /* list of PFC frames: before all queues, never paused */
@@ -55,6 +56,10 @@ struct rl_state {
 	__u32 on_wire; /* packets that the cable's delay holds, of which ... */
 	__u32 late; /* ... so many are to be overtaken */
 	__u32 arrived; /* of those that are not, how many have come to the cable's end */
+	__u32 limited; /* of a NIC: QPs that are below the line rate */
+	__u32 reviewed; /* of a NIC: limiters that have been looked at, whether their QPs have recovered */
+	__u64 cnp_sent_at; /* when the last CNP was, where their minimum distance is the port's */
+	__u64 wake; /* when the qdisc looks again; in memory, so that the verifier sees one value whatever set it */
 	__u32 disturbed; /* whether the cable is as rl_cable says; user space sets it */
 	struct rl_list list[RL_LISTS];
 };
@@ -92,21 +97,26 @@ struct rl_group {
 	__u64 dropped_at; /* when the last packet was */
 };
 
-#define RL_ARRAY(NAME, TYPE, ENTRIES, FLAGS)                                                                          \
-	struct {                                                                                                      \
-		__uint(type, BPF_MAP_TYPE_ARRAY);                                                                     \
-		__uint(map_flags, FLAGS);                                                                             \
-		__uint(max_entries, ENTRIES);                                                                         \
-		__type(key, __u32);                                                                                   \
-		__type(value, TYPE);                                                                                  \
-	} NAME SEC(".maps")
-
 RL_ARRAY(ports, struct rl_memory, 1, BPF_F_MMAPABLE);
 RL_ARRAY(nodes, struct rl_node, 1, BPF_F_MMAPABLE);
 RL_ARRAY(events, struct rl_event, RL_EVENTS, BPF_F_MMAPABLE);
 RL_ARRAY(event_count, __u64, 1, BPF_F_MMAPABLE);
 RL_ARRAY(groups, struct rl_group, RL_CLASSES, 0); /* key: port * RL_CLASSES + group */
 RL_ARRAY(slots, struct rl_slot, 1, 0); /* key: port * rl_slots + index */
+
+struct rl_due {
+	__u64 at;
+	__u32 limiter;
+};
+
+/* The limiters of a NIC that have packets to send, the earliest first: a binary heap. */
+struct rl_heap {
+	__u32 count;
+	__u32 cursor; /* of the loop at work */
+	struct rl_due due[RL_LIMITERS];
+};
+
+RL_ARRAY(heaps, struct rl_heap, 1, 0); /* key: NIC */
 
 const volatile __u32 rl_slots = 1; /* packets that one port may hold */
 
@@ -117,6 +127,7 @@ const volatile union {
 	enum rl_size size;
 	enum rl_drop drop;
 	enum rl_event_kind event_kind;
+	enum rl_cnp_moderation cnp_moderation;
 } rl_spoken = {};
 
 /* What a program works on: one port. */

@@ -28,6 +28,7 @@ enum rl_kind {
 	RL_KIND_SPARE, /* waits to take the place of a token that is lost */
 	RL_KIND_NONE, /* not marked by us */
 	RL_KIND_COPY, /* a duplicate, of the impairment at a place (impair.bpf.c) */
+	RL_KIND_CNP, /* a CE-marked packet that port_tx turns into the CNP that answers it */
 };
 
 static __always_inline __u32 rl_mark(enum rl_kind kind, __u32 priority, __u32 low)

@@ -53,19 +53,19 @@ static __always_inline __u32 rl_group_classes(const struct rl_config *config, __
 	return classes & config->pfc_tx;
 }
 
-/* Cut a packet to the length of the shortest frame, or extend it to that. False when that cannot be done. */
-static __always_inline bool rl_cut(struct __sk_buff *skb)
+/* Cut a packet to a length of at least the shortest frame's, or extend it to that. False when that cannot be done. */
+static __always_inline bool rl_cut(struct __sk_buff *skb, __u32 length)
 {
 	__u32 excess, i;
 
-	if (!bpf_skb_change_tail(skb, RL_MIN_FRAME, 0))
+	if (!bpf_skb_change_tail(skb, length, 0))
 		return true;
 	/* The kernel cuts no packet before its transport header, but it removes octets behind the Ethernet header. */
 	bpf_for(i, 0, RL_MAX_CUTS) {
-		excess = skb->len - RL_MIN_FRAME;
+		excess = skb->len - length;
 		if (bpf_skb_adjust_room(skb, -(__s32)(excess < RL_MAX_CUT ? excess : RL_MAX_CUT), BPF_ADJ_ROOM_MAC, 0))
 			return false;
-		if (skb->len <= RL_MIN_FRAME)
+		if (skb->len <= length)
 			return true;
 	}
 	return false;
@@ -92,7 +92,7 @@ static __always_inline int rl_write_pfc(struct __sk_buff *skb, const struct rl_c
 	__builtin_memcpy(frame.pfc.source, config->mac, ETH_ALEN);
 	for (int i = 0; i < RL_CLASSES; i++)
 		frame.pfc.quanta[i] = asked >> i & 1 ? quanta : 0;
-	if (!rl_cut(skb))
+	if (!rl_cut(skb, RL_MIN_FRAME))
 		return -1;
 	return bpf_skb_store_bytes(skb, 0, &frame, sizeof(frame), BPF_F_INVALIDATE_HASH);
 }

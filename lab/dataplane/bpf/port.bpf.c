@@ -13,6 +13,7 @@
 #include "admit.h"
 #include "clock.h"
 #include "ecn.h"
+#include "notification.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -57,6 +58,8 @@ int port_rx(struct __sk_buff *skb)
 	port.counters->priority[priority].rx_bytes += skb->len;
 	if (header.ip && rl_is_cnp(skb))
 		__sync_fetch_and_add(&port.counters->rx_cnp, 1);
+	if ((port.config->cc.notify | port.config->cc.react) && header.ip && rl_receive_roce(skb, port.id))
+		return TC_ACT_STOLEN;
 	group = port.config->priority_to_group[priority] & (RL_CLASSES - 1);
 	node = rl_find_node(&port);
 	if (!node)
@@ -83,12 +86,15 @@ int port_tx(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	if (kind == RL_KIND_PFC)
 		return rl_transmit_pfc(skb, port.config);
+	if (kind == RL_KIND_CNP)
+		return rl_transmit_cnp(skb, port.id);
 	if (kind == RL_KIND_DATA) {
 		priority = rl_mark_priority(skb->mark);
 	} else {
 		rl_parse(skb, &header);
 		priority = rl_classify(port.config, &header);
-		skb->mark = rl_mark(RL_KIND_DATA, priority, RL_NO_PORT);
+		skb->mark = rl_mark(RL_KIND_DATA, priority,
+				    port.state->limited ? rl_limited_by(skb, port.id) : RL_NO_PORT);
 	}
 	queue = port.config->priority_to_queue[priority & (RL_CLASSES - 1)] & (RL_CLASSES - 1);
 	if (rl_chosen(&port.config->queue[queue], port.counters->queue[queue].depth_bytes)) {
@@ -134,12 +140,19 @@ SEC("struct_ops/rl_enqueue")
 int BPF_PROG(rl_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
 {
 	__u32 len = ((struct qdisc_skb_cb *)skb->cb)->pkt_len, mark = skb->mark;
+	struct rl_limiter *limiter;
 	struct rl_slot *slot;
 	struct rl_port port;
 	__u32 link, list;
 
-	if (rl_mark_kind(mark) == RL_KIND_KICK || !rl_find(&port, sch->handle >> 16))
+	if (!rl_find(&port, sch->handle >> 16))
 		goto drop;
+	if (rl_mark_kind(mark) == RL_KIND_KICK) {
+		if (rl_mark_low(mark))
+			rl_obey(port.id, rl_mark_low(mark) - 1);
+		bpf_qdisc_skb_drop(skb, to_free);
+		return NET_XMIT_SUCCESS; /* it has come, and that is all that it is for */
+	}
 	slot = rl_slot_take(&port, &link);
 	if (!slot) {
 		if (rl_mark_kind(mark) == RL_KIND_DATA)
@@ -157,11 +170,16 @@ int BPF_PROG(rl_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_b
 	skb = bpf_kptr_xchg(&slot->skb, skb);
 	if (skb)
 		bpf_qdisc_skb_drop(skb, to_free);
-	rl_append(&port, list, slot, link);
 	if (list <= RL_CONTROL)
 		port.state->held++;
-	if (list < RL_CLASSES)
-		port.state->waiting |= 1u << list;
+	limiter = rl_is_limited(slot->from) && list < RL_CLASSES ? rl_find_limiter(&port, slot->from - RL_LIMITED) : NULL;
+	if (limiter && limiter->started) {
+		rl_hold_back(&port, limiter, slot, link);
+	} else {
+		rl_append(&port, list, slot, link);
+		if (list < RL_CLASSES)
+			port.state->waiting |= 1u << list;
+	}
 	sch->q.qlen++;
 	sch->qstats.backlog += len;
 	return NET_XMIT_SUCCESS;
@@ -173,11 +191,11 @@ drop:
 SEC("struct_ops/rl_dequeue")
 struct sk_buff *BPF_PROG(rl_dequeue, struct Qdisc *sch)
 {
-	__u64 wake = RL_NEVER, now;
 	struct rl_slot *slot;
 	struct rl_node *node;
 	struct rl_port port;
 	struct sk_buff *skb;
+	__u64 *wake, now;
 	__u32 link = 0;
 
 	if (!rl_find(&port, sch->handle >> 16))
@@ -187,18 +205,24 @@ struct sk_buff *BPF_PROG(rl_dequeue, struct Qdisc *sch)
 		return NULL;
 	}
 	now = rl_is_open(&port) ? 0 : bpf_ktime_get_ns();
+	wake = &port.state->wake;
+	*wake = RL_NEVER;
+	if (port.state->limited) {
+		rl_review_limiter(port.id, now);
+		rl_wake(wake, rl_release_due(port.id, now));
+	}
 	node = rl_find_node(&port);
 	if (port.state->stormed || port.state->blocked || rl_watched_pause(&port, now))
-		rl_watchdog(&port, sch, now, &wake);
+		rl_watchdog(&port, sch, now, wake);
 	if (node && node->first_port == port.id)
-		slot = rl_next_of_clock(&port, sch, node, bpf_ktime_get_ns(), &wake, &link);
+		slot = rl_next_of_clock(&port, sch, node, bpf_ktime_get_ns(), wake, &link);
 	else if (port.config->delay_ns || port.state->disturbed || port.state->on_wire)
-		slot = rl_through_cable(&port, node, now, &wake, &link);
+		slot = rl_through_cable(&port, node, now, wake, &link);
 	else
-		slot = rl_transmit(&port, node, now, &wake, &link);
+		slot = rl_transmit(&port, node, now, wake, &link);
 	if (!slot) {
-		if (wake != RL_NEVER)
-			bpf_qdisc_watchdog_schedule(sch, wake, 0);
+		if (*wake != RL_NEVER)
+			bpf_qdisc_watchdog_schedule(sch, *wake, 0);
 		return NULL;
 	}
 	skb = bpf_kptr_xchg(&slot->skb, NULL);
@@ -231,6 +255,7 @@ void BPF_PROG(rl_reset, struct Qdisc *sch)
 
 	if (!rl_find(&port, sch->handle >> 16))
 		return;
+	rl_release_all(port.id);
 	bpf_for(list, 0, RL_LISTS)
 		rl_discard(&port, sch, list, RL_DROP_FLUSH);
 	port.state->spares = 0;

@@ -18,6 +18,10 @@ enum rl_size {
 	RL_NODE_WORDS = 64,
 	RL_NODE_PORTS = 64 * RL_NODE_WORDS, /* ids that one node may have */
 	RL_CONTROL_SLOTS = 64, /* slots of a port that no data take: for PFC frames and a clock's tokens */
+	RL_QPS = 65536, /* connected QPs of a fabric */
+	RL_LIMITERS = 1024, /* QPs that one NIC can slow down at once */
+	RL_ALPHA_ONE = 1 << 26, /* what alpha is in parts of: NVIDIA's ten bits and RL_ALPHA_FRACTION more */
+	RL_LIMITED = 0x10000, /* in place of an ingress port: of the QP with limiter so many more; ids have 16 bits */
 };
 #define RL_DROPS_APART 10000000ull /* ns without a drop after which the next is an event again */
 
@@ -30,6 +34,13 @@ enum rl_drop {
 	RL_DROP_WATCHDOG, /* the PFC watchdog drops what a storm holds up */
 	RL_DROP_FLUSH, /* the link went down, or the port was taken off, with packets queued */
 	RL_DROPS
+};
+
+/* What the minimum time between two CNPs applies to. */
+enum rl_cnp_moderation {
+	RL_CNP_PER_QP,
+	RL_CNP_PER_DESTINATION, /* the address that the CNP is sent to */
+	RL_CNP_PER_PORT,
 };
 
 enum rl_event_kind {
@@ -61,6 +72,30 @@ struct rl_group_config {
 	__u32 lossless;
 };
 
+/* Congestion control of a NIC, by the names of NVIDIA's registers. */
+struct rl_cc_config {
+	__u64 min_time_between_cnps; /* ns */
+	__u64 rpg_time_reset; /* ns between two increases of the timer */
+	__u64 rpg_byte_reset; /* bytes between two increases of the byte counter; 0: there is none */
+	__u64 rpg_ai_rate, rpg_hai_rate, rpg_min_rate; /* bit/s */
+	__u64 rate_to_set_on_first_cnp; /* bit/s; 0: the rate stays */
+	__u64 dce_tcp_rtt; /* ns between two updates of alpha */
+	__u64 rate_reduce_monitor_period; /* ns between two looks for CNPs; 0: each CNP cuts */
+	__u32 rpg_threshold; /* stages of fast recovery */
+	__u32 rpg_gd; /* a cut is rate * alpha / 2^rpg_gd ... */
+	__u32 rpg_min_dec_fac; /* ... and leaves so many percent of it at least */
+	__u32 dce_tcp_g; /* what an update leaves of alpha, of 1024 */
+	__u32 initial_alpha_value; /* of 1024 */
+	__u32 nic; /* number of the NIC, among those of all hosts */
+	__u8 clamp_tgt_rate; /* every cut sets the target */
+	__u8 clamp_tgt_rate_after_time_inc; /* one after an increase by the timer does */
+	__u8 react; /* the NIC is a reaction point */
+	__u8 notify; /* the NIC is a notification point */
+	__u8 moderation; /* enum rl_cnp_moderation */
+	__u8 cnp_dscp;
+	__u8 cnp_802p_prio; /* PCP of a CNP in a tagged frame */
+};
+
 struct rl_config {
 	__u64 rate; /* of the link; 0: not shaped */
 	__u64 delay_ns; /* of the cable, one way */
@@ -81,6 +116,7 @@ struct rl_config {
 	__u8 priority_to_group[RL_CLASSES];
 	struct rl_queue_config queue[RL_CLASSES];
 	struct rl_group_config group[RL_CLASSES];
+	struct rl_cc_config cc;
 };
 
 struct rl_priority_counters {
@@ -119,6 +155,14 @@ struct rl_counters {
 	__u64 other_packets; /* of the clock on `lo`: what is not its token */
 	__u64 late_ns; /* how late the shaper woke at most: the emulation's own error */
 	__u64 rx_cnp; /* RoCEv2 congestion notifications that came in */
+	__u64 np_ecn_marked_roce_packets; /* CE-marked RoCEv2 packets that came in, where the NIC is a notification point */
+	__u64 np_cnp_sent;
+	__u64 np_cnp_suppressed; /* CNPs not sent because the last one was too recent */
+	__u64 np_cnp_no_qp; /* ... because the marked packet belongs to no connected QP */
+	__u64 np_cnp_failed; /* ... for want of memory */
+	__u64 rp_cnp_handled; /* CNPs that came in for a QP of this NIC, which obeys them */
+	__u64 rp_cnp_ignored; /* ... for no QP of this NIC, or one that cannot be limited */
+	__u64 rp_cnp_failed; /* ... that could not be handed to the qdisc, for want of memory */
 };
 
 /* One switch or host: the buffer that its ports share, and the clock that ends and refreshes its pauses. */
@@ -134,7 +178,10 @@ struct rl_node {
 	__u32 paused; /* priority groups in XOFF */
 	__u32 ticking; /* whether the clock's token is under way */
 	__u32 generation; /* of the token */
-	__u32 first_port; /* ids are dealt out node by node; the first is the clock */
+	__u32 first_port; /* ids are dealt out node by node; the first is the clock, those of a host's NICs follow */
+	__u32 nics; /* of a host; 0: it is a switch */
+	__u32 first_nic; /* number of the first of them */
+	__u32 limiters; /* that have been given to QPs so far; beyond RL_LIMITERS from the first on again */
 };
 
 struct rl_event {

@@ -8,6 +8,15 @@
 #include "buffer.h"
 #include "mark.h"
 
+#define RL_NEVER (~0ull)
+
+/* A qdisc that has to wait tells the kernel when to wake it. */
+static __always_inline void rl_wake(__u64 *wake, __u64 at)
+{
+	if (at < *wake)
+		*wake = at;
+}
+
 /*
  * Whether a data packet may have a slot. The bytes of a buffer are shared by rules of its own (buffer.h); these keep
  * small packets of one class from taking the places of the others.
@@ -126,37 +135,6 @@ static __always_inline void rl_leave(const struct rl_port *port, struct rl_node 
 		port->counters->queue[list].depth_packets--;
 	}
 	rl_discharge(node, slot);
-}
-
-/* Drop all that a list holds. */
-static __always_inline void rl_discard(const struct rl_port *port, struct Qdisc *sch, __u32 list,
-				       enum rl_drop reason)
-{
-	struct rl_node *node = rl_find_node(port);
-	struct rl_slot *slot;
-	struct sk_buff *skb;
-	__u32 link;
-	int i;
-
-	bpf_for(i, 0, rl_slots) {
-		link = port->state->list[list < RL_LISTS ? list : 0].head;
-		slot = rl_unlink(port, list);
-		if (!slot)
-			break;
-		rl_note_left(port, list);
-		if (list == RL_WIRE || list == RL_LATE)
-			port->state->on_wire--;
-		if (list <= RL_CONTROL)
-			rl_leave(port, node, list, slot);
-		if (list < RL_CLASSES)
-			rl_count_drop(port, sch, list, reason, slot->len);
-		sch->q.qlen--;
-		sch->qstats.backlog -= slot->len;
-		skb = bpf_kptr_xchg(&slot->skb, NULL);
-		if (skb)
-			bpf_kfree_skb(skb);
-		rl_slot_give(port, slot, link);
-	}
 }
 
 #endif

@@ -6,6 +6,7 @@
 #define RL_SCHEDULE_H
 
 #include "cable.h"
+#include "pace.h"
 #include "pfc.h"
 #include "queue.h"
 #include "watchdog.h"
@@ -141,7 +142,7 @@ static __always_inline bool rl_is_open(const struct rl_port *port)
 	const struct rl_state *state = port->state;
 
 	return !port->config->rate && !port->config->delay_ns && !state->next_tx && !state->pause_end &&
-	       !state->stormed && !state->blocked && !state->on_wire && !state->disturbed;
+	       !state->stormed && !state->blocked && !state->on_wire && !state->disturbed && !state->limited;
 }
 
 /* Occupy the link for one packet. A port that was busy makes up for a late timer, one that was idle does not; never
@@ -219,6 +220,8 @@ static __always_inline struct rl_slot *rl_transmit(const struct rl_port *port, s
 	rl_note_left(port, list);
 	rl_leave(port, node, list, slot);
 	rl_count_sent(port, list, slot);
+	if (rl_is_limited(slot->from) && list < RL_CLASSES)
+		rl_note_paced(port->id, slot->from - RL_LIMITED, slot->len, now);
 	if (list == RL_CONTROL && slot->priority == RL_CLASSES) {
 		port->counters->tx_pfc++;
 		port->counters->tx_pfc_bytes += slot->len;

@@ -5,16 +5,7 @@
 #ifndef RL_WATCHDOG_H
 #define RL_WATCHDOG_H
 
-#include "queue.h"
-
-#define RL_NEVER (~0ull)
-
-/* A qdisc that has to wait tells the kernel when to wake it. */
-static __always_inline void rl_wake(__u64 *wake, __u64 at)
-{
-	if (at < *wake)
-		*wake = at;
-}
+#include "discard.h"
 
 /* A storm ends when the queue has not been paused for the time to restore. */
 static __always_inline void rl_watch_storm(const struct rl_port *port, __u32 queue, __u64 now, __u64 *wake)
@@ -32,8 +23,7 @@ static __always_inline void rl_watch_storm(const struct rl_port *port, __u32 que
 }
 
 /* A queue with a backlog that a pause has held for the whole time to detect is in a storm. */
-static __always_inline void rl_watch_pause(const struct rl_port *port, struct Qdisc *sch, __u32 queue, __u64 now,
-					   __u64 *wake)
+static __always_inline void rl_watch_pause(const struct rl_port *port, __u32 queue, __u64 now, __u64 *wake)
 {
 	struct rl_state *state = port->state;
 	struct rl_queue_counters *count = &port->counters->queue[queue];
@@ -55,8 +45,6 @@ static __always_inline void rl_watch_pause(const struct rl_port *port, struct Qd
 	count->storms++;
 	rl_log(port->id, RL_EVENT_STORM, queue, count->depth_bytes);
 	rl_wake(wake, now + port->config->watchdog_restore_ns);
-	if (!port->config->watchdog_forward)
-		rl_discard(port, sch, queue, RL_DROP_WATCHDOG);
 }
 
 /* Whether a pause is in force that the watchdog has to look at; without the time (0) that is left to the next look. */
@@ -75,7 +63,10 @@ static __always_inline void rl_watchdog(const struct rl_port *port, struct Qdisc
 		if (port->state->stormed >> queue & 1)
 			rl_watch_storm(port, queue, now, wake);
 		else if (port->config->watchdog_detect_ns)
-			rl_watch_pause(port, sch, queue, now, wake);
+			rl_watch_pause(port, queue, now, wake);
+		/* All that it holds, and later what a limiter (pace.h) has let go meanwhile. */
+		if (port->state->stormed >> queue & 1 && !port->config->watchdog_forward)
+			rl_discard(port, sch, queue, RL_DROP_WATCHDOG);
 	}
 }
 

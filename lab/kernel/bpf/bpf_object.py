@@ -1,8 +1,9 @@
 """Load a compiled BPF object into the kernel: open it, set its sizes and constants, load, attach and pin it.
 
 An object is CO-RE: loading relocates it against the running kernel's BTF, so one object serves every kernel. The
-kernel frees it when this process ends, unless ``pin`` has given it names in the BPF file system. A struct_ops is
-attached by a link, which is pinned, too. ``lab.kernel.bpf.pins`` is for later processes that use the pins.
+kernel frees it when this process ends, unless ``pin`` has given it names in the BPF file system. A struct_ops or
+a tracing program is attached by a link, which is pinned, too. ``lab.kernel.bpf.pins`` is for later processes that use
+the pins.
 """
 
 from __future__ import annotations
@@ -70,6 +71,15 @@ class Object:
         with self._explained(f"map {name} cannot have {entries} entries"):
             _check(library().bpf_map__set_max_entries(self._map(name), entries))
 
+    def reuse(self, name: str, path: Path) -> None:
+        """Use the map that is pinned at ``path`` as the map ``name``, before ``load``."""
+        descriptor = pins.open_pinned(path)
+        try:
+            with self._explained(f"map {name} cannot be the one at {path}"):
+                _check(library().bpf_map__reuse_fd(self._map(name), descriptor))  # it keeps a copy of the descriptor
+        finally:
+            os.close(descriptor)
+
     def set_constant(self, name: str, value: bytes) -> None:
         """Set a ``const volatile`` variable, before ``load``, so that the verifier knows its value."""
         place = self._types().variable(_READ_ONLY, name)
@@ -103,12 +113,14 @@ class Object:
         with self._explained(f"{name} cannot be registered with the kernel"):
             self._links[name] = _check(library().bpf_map__attach_struct_ops(self._map(name)))
 
+    def attach_program(self, name: str) -> None:
+        """Attach a loaded program where its section says, until this object closes or its pinned link is removed."""
+        with self._explained(f"{name} cannot be attached to the kernel"):
+            self._links[name] = _check(library().bpf_program__attach(self._program(name)))
+
     def program(self, name: str) -> int:
         """Return the descriptor of a loaded program. This object closes it."""
-        program: int | None = library().bpf_object__find_program_by_name(self._handle, name.encode())
-        if program is None:
-            raise OperationFailed(f"{self._path.name} has no program {name}")
-        descriptor: int = library().bpf_program__fd(program)
+        descriptor: int = library().bpf_program__fd(self._program(name))
         return descriptor
 
     def pin(self, folder: Path, owner: str) -> None:
@@ -124,11 +136,16 @@ class Object:
                     _check(library().bpf_map__pin(each, os.fsencode(pins.map_path(folder, name))))
                 for name, each in self._programs():
                     _check(library().bpf_program__pin(each, os.fsencode(pins.program_path(folder, name))))
-                for name, each in self._links.items():
-                    _check(library().bpf_link__pin(each, os.fsencode(pins.link_path(folder, name))))
+            self.pin_links(folder)
         except BaseException:
             pins.unpin_own(folder, owner)
             raise
+
+    def pin_links(self, folder: Path) -> None:
+        """Pin what is attached below ``folder``, which ``pins.create`` made: it stays attached as long as its pin."""
+        with self._explained(f"the links of {self._path.name} cannot be pinned below {folder}"):
+            for name, each in self._links.items():
+                _check(library().bpf_link__pin(each, os.fsencode(pins.link_path(folder, name))))
 
     def _maps(self) -> Iterator[tuple[str, int]]:
         """Yield the named maps: no sections of variables, and no struct_ops, which is pinned by its link."""
@@ -152,6 +169,12 @@ class Object:
         size = ctypes.c_uint32()
         types: int = library().bpf_object__btf(self._handle)
         return btf.Types(ctypes.string_at(library().btf__raw_data(types, ctypes.byref(size)), size.value))
+
+    def _program(self, name: str) -> int:
+        found: int | None = library().bpf_object__find_program_by_name(self._handle, name.encode())
+        if found is None:
+            raise OperationFailed(f"{self._path.name} has no program {name}")
+        return found
 
     def _map(self, name: str) -> int:
         found: int | None = library().bpf_object__find_map_by_name(self._handle, name.encode())

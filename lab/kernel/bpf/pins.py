@@ -36,7 +36,7 @@ def program_path(folder: Path, name: str) -> Path:
 
 
 def link_path(folder: Path, name: str) -> Path:
-    """Return the path on which the link of the struct_ops ``name`` is pinned."""
+    """Return the path on which the link of the struct_ops or program ``name`` is pinned."""
     return folder / "links" / name
 
 

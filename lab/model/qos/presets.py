@@ -150,13 +150,21 @@ class Preset:
 
 
 def _paper(source: str, cc: CcPreset | None) -> Preset:
-    return Preset(source, 40 * _GBIT, 5_000, 200_000, 0.01, cc=cc, bytes_stay=True)
+    return Preset(source=source, rate=40 * _GBIT, kmin=5_000, kmax=200_000, pmax=0.01, cc=cc, bytes_stay=True)
 
 
 def _hpcc(source: str, cc: CcPreset) -> Preset:
     """Return DCQCN of HPCC's evaluation: 100 KB / 400 KB / 20% per 25 Gb/s, PFC at 1/8 of the free buffer."""
-    alpha = Fraction(1, 8)
-    return Preset(source, cc.real_rate, 100_000, 400_000, 0.2, alpha=alpha, cc=cc, bytes_stay=True)
+    return Preset(
+        source=source,
+        rate=cc.real_rate,
+        kmin=100_000,
+        kmax=400_000,
+        pmax=0.2,
+        alpha=Fraction(1, 8),
+        cc=cc,
+        bytes_stay=True,
+    )
 
 
 PRESETS: Final[Mapping[str, Preset]] = {
@@ -221,11 +229,11 @@ PRESETS: Final[Mapping[str, Preset]] = {
     "paper": _paper("Zhu et al., SIGCOMM 2015, DCQCN in switches and NICs", CC_PRESETS["paper"]),
     # NVIDIA's own thresholds for its switches, 150 KB / 1500 KB / 100%.
     "connectx": Preset(
-        "NVIDIA: registers of a ConnectX by mlxconfig, thresholds of Cumulus Linux 5, mode lossless",
-        CC_PRESETS["connectx"].real_rate,
-        150_000,
-        1_500_000,
-        1.0,
+        source="NVIDIA: registers of a ConnectX by mlxconfig, thresholds of Cumulus Linux 5, mode lossless",
+        rate=CC_PRESETS["connectx"].real_rate,
+        kmin=150_000,
+        kmax=1_500_000,
+        pmax=1.0,
         cc=CC_PRESETS["connectx"],
         bytes_stay=True,
     ),

@@ -5,8 +5,8 @@ A table is computed from two sets of counters, live ones or those of a recording
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
@@ -164,7 +164,10 @@ def standings(events: Iterable[RecordedEvent], at: int) -> list[SessionStanding]
 
 @dataclass(frozen=True, slots=True)
 class QueuePairState:
-    """The state of a queue pair: its device, remote QPN, owning program, and since when (ns)."""
+    """The state of a queue pair: its device, remote QPN, owning program, and since when (ns).
+
+    ``rate`` in bit/s if congestion control limits it.
+    """
 
     node: str
     interface: str
@@ -174,10 +177,16 @@ class QueuePairState:
     state: str
     program: str
     since: int
+    rate: int | None = None
 
 
-def queue_pairs(events: Iterable[RecordedEvent], at: int) -> list[QueuePairState]:
-    """Return all queue pairs that existed at time ``at`` (ns), from the kernel's events."""
+def queue_pairs(
+    events: Iterable[RecordedEvent], at: int, rates: Iterable[tuple[int, Mapping[str, Any]]] = ()
+) -> list[QueuePairState]:
+    """Return all queue pairs that existed at time ``at`` (ns), from the kernel's events.
+
+    ``rates`` are times and rows of ``qp_rates``, in the order of time.
+    """
     found: dict[tuple[str, str, int], QueuePairState] = {}
     for event in events:
         if event.ns > at or (event.source, event.kind) != ("rdma", "qp"):
@@ -196,4 +205,8 @@ def queue_pairs(events: Iterable[RecordedEvent], at: int) -> list[QueuePairState
                 program=told["program"],
                 since=event.ns,
             )
+    for ns, row in rates:
+        key = (row["node"], row["interface"], row["qpn"])
+        if ns <= at and key in found:
+            found[key] = replace(found[key], rate=row["rate"] if row["limited"] else None)
     return sorted(found.values(), key=lambda each: (each.node, each.interface, each.qpn))

@@ -594,6 +594,7 @@ MEASURES: Final = (*PORT_MEASURES, *DEVICE_MEASURES, POOL_BYTES, POOL_WATERMARK)
 """All measures. ``Measure.scope.owner`` and ``Measure.name`` together are unique, and stable between versions."""
 RAW: Final = frozenset({
     "queue{n}_packets", "queue{n}_bytes", "queue{n}_ecn_failed", "pg{n}_xoff", "pg{n}_xon", "tx_pfc_bytes",
-    "tx_pfc_failed", "shaper_late",
+    "tx_pfc_failed", "shaper_late", "np_ecn_marked_roce_packets", "np_cnp_sent", "np_cnp_suppressed", "np_cnp_no_qp",
+    "np_cnp_failed", "rp_cnp_handled", "rp_cnp_ignored", "rp_cnp_failed",
 })  # fmt: skip
 """Counters of a port without a measure: shown as they are by ``rocelab counters --names`` and in recordings."""

@@ -12,6 +12,7 @@ import numpy as np
 from lab.errors import OperationFailed
 from lab.telemetry.read.dashboard import SHEETS, WINDOW, Dashboard, queue_pairs, standings
 from lab.telemetry.read.recording import RecordedEvent
+from lab.telemetry.sample import qp_rates
 from lab.telemetry.sample.queue_pairs import SCHEMA, event_of
 from lab.telemetry.store.rawlog import FrameStream, LogFrameKind, sample_of
 from lab.telemetry.store.recording_folder import damage_as_invalid, invalid
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 _NS: Final = 10**9
 _PATIENCE: Final = 10 * _NS
+_RATES: Final = 100_000
+"""Rows about limited QPs that a live view keeps."""
 """How long to wait for the sessions of routers that do not answer, in ns."""
 _KEPT: Final = 600
 """Number of views kept of a running fabric for a port's history: five minutes at two a second."""
@@ -111,6 +114,7 @@ class LiveFilm:
         self._moments: deque[_Words] = deque()
         self._looks: dict[str, deque[Snapshot]] = {}
         self._events: list[RecordedEvent] = []
+        self._rates: deque[tuple[int, dict[str, Any]]] = deque(maxlen=_RATES)
         self._known_from: int | None = None
         self.name = ""
         self.time = ""
@@ -165,7 +169,7 @@ class LiveFilm:
 
     def queue_pairs(self, at: int) -> list[QueuePairState]:
         """Return the RDMA devices' queue pairs at ``at``."""
-        return queue_pairs(self._events, at)
+        return queue_pairs(self._events, at, self._rates)
 
     def _take(self, frame: LogFrame) -> None:
         if frame.kind == LogFrameKind.HEADER:
@@ -176,9 +180,12 @@ class LiveFilm:
             self._take_event(frame.ns, json.loads(bytes(frame.data)))
         elif frame.kind == LogFrameKind.ROWS:
             schema, rows = unpack(frame.data)
+            told = columns_of(schema, np.full(len(rows), frame.ns), rows).dicts()
             if schema.table == SCHEMA.table:
-                for row in columns_of(schema, np.full(len(rows), frame.ns), rows).dicts():
+                for row in told:
                     self._take_event(frame.ns, event_of(row))
+            elif schema.table == qp_rates.SCHEMA.table:
+                self._rates.extend((frame.ns, row) for row in told)
 
     def _take_event(self, ns: int, told: dict[str, Any]) -> None:
         known = {name: str(told.pop(name, "")) for name in ("source", "kind", "node", "interface")}
@@ -205,6 +212,14 @@ class LiveFilm:
             self._moments.popleft()
 
 
+def _rates_of(recording: Recording) -> list[tuple[int, dict[str, Any]]]:
+    """Return times and rows of limited QPs; nothing for recordings without congestion control."""
+    if qp_rates.SCHEMA.table not in recording.grown:
+        return []
+    rows = recording.table(qp_rates.SCHEMA.table).rows
+    return list(zip(rows.ns.tolist(), rows.dicts(), strict=True))
+
+
 class RecordedFilm:
     """A recording, with random access to any time."""
 
@@ -219,6 +234,7 @@ class RecordedFilm:
             columns = {name: self._counted.columns(name) for name in self._counted.tables}
             self._board = Dashboard(self._counted.keys, columns)
             self._told = [*recording.events(source="routing"), *recording.events(source="rdma")]
+            self._rates = _rates_of(recording)
             for sheet in SHEETS:  # report damage now, not during playback
                 self.look(sheet, self.end)
             self.queue_pairs(self.end)
@@ -264,7 +280,7 @@ class RecordedFilm:
 
     def queue_pairs(self, at: int) -> list[QueuePairState]:
         """Return the RDMA devices' queue pairs at ``at``."""
-        return queue_pairs(self._told, at)
+        return queue_pairs(self._told, at, self._rates)
 
     def _sample(self, at: int) -> _Sample:
         number = self.number(at)

@@ -16,7 +16,7 @@ import numpy as np
 
 from lab.kernel.netlink import netlink_events
 from lab.kernel.process.nice import before_others
-from lab.telemetry.sample import queue_pairs
+from lab.telemetry.sample import qp_rates, queue_pairs
 from lab.telemetry.store.rawlog import LogFrameKind
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from lab.dataplane.events import Tail
     from lab.telemetry.sample.child_process import Control
+    from lab.telemetry.sample.qp_rates import QpRates
     from lab.telemetry.sample.queue_pairs import QueuePairs
     from lab.telemetry.sample.rdma_source import RdmaSource
     from lab.telemetry.sample.routing_sessions import Sessions
@@ -71,6 +72,7 @@ class Sampler:
     """One netlink socket a node, in the order of nodes."""
     sessions: Sessions | None = None
     queue_pairs: QueuePairs | None = None
+    qp_rates: QpRates | None = None
     devices: RdmaSource | None = None
     """Also one of ``sources``; reports devices that are gone."""
     announces: bool = False
@@ -128,6 +130,8 @@ class Sampler:
         now = time.monotonic_ns()
         if self.queue_pairs is not None:
             self.log.rows(queue_pairs.SCHEMA, now, list(self.queue_pairs.look(now)))
+        if self.qp_rates is not None:
+            self.log.rows(qp_rates.SCHEMA, now, list(self.qp_rates.look(now)))
         for told in (self.sessions, self.devices):
             for event in told.look(now) if told is not None else ():
                 self._tell(now, event)

@@ -22,6 +22,7 @@ from lab.rdma import rxe
 from lab.telemetry.sample.child_process import Offspring, allow
 from lab.telemetry.sample.link_source import LinkSource
 from lab.telemetry.sample.port_source import PortSource, describe_events
+from lab.telemetry.sample.qp_rates import QpRates
 from lab.telemetry.sample.queue_pairs import QueuePairs
 from lab.telemetry.sample.rdma_source import RdmaSource
 from lab.telemetry.sample.routing_sessions import Sessions
@@ -103,6 +104,7 @@ def _sampler(target: Path | int, fabric: Fabric, hz: float, opened: ExitStack) -
         listeners=listeners,
         sessions=sessions,
         queue_pairs=queue_pairs,
+        qp_rates=_qp_rates(fabric, start),
         devices=counted,
         announces=not isinstance(target, Path),
     )
@@ -125,6 +127,14 @@ def _sources(fabric: Fabric, opened: ExitStack) -> tuple[list[Source], Tail | No
     for source in sources:
         opened.callback(source.close)
     return sources, tail, described
+
+
+def _qp_rates(fabric: Fabric, now: int) -> QpRates | None:
+    """Return the reader of limited QPs; None if the fabric has no NICs with emulated ports."""
+    hosts = [ports for ports in fabric.numbering.nodes.values() if ports.nics]
+    if fabric.topology.qos is None or not hosts:
+        return None
+    return QpRates(port_maps.open_maps(fabric.name), hosts, now)
 
 
 def rdma_devices(fabric: Fabric) -> list[tuple[str, str, str]]:

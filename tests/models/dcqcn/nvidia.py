@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class NvidiaRegisters:
     """The registers: times in ns, rates in bit/s, ``byte_reset`` in bytes (0: off).
 
-    ``exact`` is no register: alpha is a real number up to 1024 instead of 10 bits, to tell what the bits cost.
+    Two are no registers. ``exact``: alpha is a real number up to 1024 instead of 10 bits, to tell what the bits cost.
+    ``forgets``: a QP that has recovered to the line rate has no limiter any longer, so its next CNP is a first one.
     """
 
     line_rate: int
@@ -40,6 +41,7 @@ class NvidiaRegisters:
     clamp: bool = False
     clamp_after_time_inc: bool = True
     exact: bool = False
+    forgets: bool = False
 
 
 class NvidiaReactionPoint:
@@ -63,16 +65,16 @@ class NvidiaReactionPoint:
 
     def cnp(self, time: int) -> Iterator[RateState]:
         """Raise the flags; the first CNP sets alpha and the rate, and starts the timers."""
-        r, first = self._r, not self._started
+        r, first = self._r, not self._started or (self._r.forgets and self._has_recovered())
         self._alpha_flag = self._cut_flag = True
         if first:
             self._started = True
             self._alpha, self._alpha_flag = r.initial_alpha, False
             self._alpha_at, self._cut_at = time + r.dce_tcp_rtt, time + r.monitor_period
             self._increase_at = time + r.time_reset
-            if r.rate_on_first_cnp:
-                self._rate = self._target = r.rate_on_first_cnp
-                self._cut_flag = False
+            self._by_timer = self._by_bytes = self._bytes = 0
+            self._rate = self._target = r.rate_on_first_cnp or r.line_rate
+            self._cut_flag = not r.rate_on_first_cnp
         if not r.monitor_period and self._cut_flag:
             self._cut(time)
             self._move_alpha(flag=True)
@@ -109,6 +111,9 @@ class NvidiaReactionPoint:
             self._increase()
             self._by_bytes += 1
             yield self._state(time, "bytes")
+
+    def _has_recovered(self) -> bool:
+        return self._rate + 1 >= self._r.line_rate and self._target >= self._r.line_rate and not self._cut_flag
 
     def _move_alpha(self, *, flag: bool) -> None:
         moved = self._r.dce_tcp_g * self._alpha / 1024 + (1024 - self._r.dce_tcp_g if flag else 0)

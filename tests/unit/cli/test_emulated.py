@@ -33,7 +33,8 @@ def test_ethtool_has_mlx5s_names_and_our_values() -> None:
     for name in ("rx_prio3_pause", "tx_prio3_pause", "rx_prio3_pause_duration", "rx_prio3_bytes", "tx_prio7_packets"):
         assert said[name] == ALL[name]
     assert said["rx_prio3_marked"] == ALL["queue3_ecn_marked"]
-    assert said["rp_cnp_handled"] == ALL["rx_cnp"]
+    for name in ("np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored"):
+        assert said[name] == ALL[name]
 
 
 @pytest.mark.parametrize(

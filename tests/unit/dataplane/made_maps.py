@@ -17,6 +17,7 @@ def empty(numbering: Numbering) -> PortMaps:
         nodes=np.zeros(len(numbering.nodes), port_layout.NODE),
         events=np.zeros(port_layout.EVENTS, port_layout.EVENT),
         event_count=np.zeros(1, port_layout.EVENT_COUNT),
+        limiters=np.zeros(max(numbering.nics, 1) * port_layout.LIMITERS, port_layout.LIMITER),
         slots=slot_budget.MOST,
     )
 

@@ -51,6 +51,6 @@ def test_a_record_has_the_members_of_the_header(name: str) -> None:
 
 def test_a_member_that_changes_its_place_is_another_layout() -> None:
     first, second, *rest = port_layout.NODE.names or ()
-    exchanged = np.dtype([(name, port_layout.NODE[name]) for name in (second, first, *rest)])
+    exchanged = np.dtype([(name, port_layout.NODE[name]) for name in (second, first, *rest)], align=True)
     assert exchanged.itemsize == port_layout.NODE.itemsize
     assert port_layout.digest(exchanged) != port_layout.digest(port_layout.NODE)

@@ -84,6 +84,38 @@ def test_a_group_always_has_a_threshold(before: tuple[int, int], after: tuple[in
     assert (watched.seen[-1]["alpha"], watched.seen[-1]["xoff"]) == after
 
 
+@pytest.mark.parametrize(("before", "after"), [({}, {"react": 1, "notify": 1}), ({"react": 1, "notify": 1}, {})])
+def test_a_nic_never_reacts_by_half_a_set_of_registers(before: dict[str, int], after: dict[str, int]) -> None:
+    """Whether congestion control is turned on or off: while it is on, all registers are there."""
+    registers = {"rpg_time_reset": 300, "rpg_ai_rate": 5, "dce_tcp_rtt": 1, "min_time_between_cnps": 4}
+    place, fresh = np.zeros(1, CONFIG)["cc"], np.zeros(1, CONFIG)["cc"][0]
+    for name, value in (before | registers if before else {}).items():
+        place[name] = value
+    for name, value in (after | registers if after else {}).items():
+        fresh[name] = value
+    seen = []
+
+    class Column:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __setitem__(self, number: int, value: Any) -> None:
+            place[self.name][number] = value
+            seen.append({name: int(place[name][0]) for name in (*registers, "react", "notify")})
+
+    class Record:
+        dtype = place.dtype
+
+        def __getitem__(self, name: str) -> Column:
+            return Column(name)
+
+    reconfigure._write_cc(Record(), fresh)  # type: ignore[arg-type]
+    assert place[0] == fresh
+    for now in seen:
+        if now["react"] or now["notify"]:
+            assert {name: now[name] for name in registers} == registers
+
+
 def test_a_change_reaches_the_record_and_leaves_what_is_counted() -> None:
     maps = configured(TOPOLOGY)
     maps.nodes["pool_used"][NODE.number] = 1234

@@ -28,3 +28,13 @@ def test_a_node_has_as_many_ports_as_its_clock_looks_at() -> None:
     assert number_ports(wide(most + 1, "")).nodes["n1"].count == most + 2
     with pytest.raises(UsageError, match=r"^node n[12] has 4096 lossless ports, and may have 4095:"):
         number_ports(wide(most + 1, "qos: lab\n"))
+
+
+def test_the_nics_of_all_hosts_are_numbered_and_switches_have_none() -> None:
+    """A NIC's number is the place of its rate limiters: no two have the same, and no memory is for switches."""
+    text = "name: wide\nnodes: {s1: {role: leaf}, h1: {role: host}, h2: {role: host}}\n"
+    text += "links:\n  - ends: [h1, s1]\n  - ends: [h1, s1]\n  - ends: [h2, s1]\n"
+    numbering = number_ports(load_topology(text))
+    found = {name: [node.nic(each) for each in node.interfaces] for name, node in numbering.nodes.items()}
+    assert found["h1"] + found["h2"] == [0, 1, 2]
+    assert (numbering.nics, numbering.nodes["s1"].nics) == (3, 0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lab.errors import InvalidInput, OperationFailed
-from lab.telemetry.read.dashboard import DEVICES, PORTS, SHEETS, standings
+from lab.telemetry.read.dashboard import DEVICES, PORTS, SHEETS, queue_pairs, standings
 from lab.telemetry.read.recording import RecordedEvent, Recording
 from lab.telemetry.read.timeline_frames import LiveFilm, RecordedFilm
 from tests.unit.model.qos.fabrics import fabric
@@ -138,6 +138,16 @@ def test_queue_pairs_are_as_they_were_told_by_then_and_those_that_are_gone_are_n
     (left,) = film.queue_pairs(film.end)
     assert (left.node, left.interface, left.qpn, left.kind, left.state) == ("h1", "eth1", 17, "RC", "ERR")
     assert (left.program, left.since > START + 10**9) == ("ib_write_bw", True)
+
+
+def test_a_queue_pair_has_the_rate_that_it_was_limited_to_by_then() -> None:
+    data = {"qpn": 17, "type": "RC", "remote": 18, "state": "RTS", "program": ""}
+    event = RecordedEvent(10, 0.0, "rdma", "qp", "h1", "eth1", data)
+    named = {"node": "h1", "interface": "eth1", "qpn": 17}
+    other = {**named, "qpn": 19, "limited": 1, "rate": 5}
+    rates = [(20, {**named, "limited": 1, "rate": 10**6}), (25, other), (30, {**named, "limited": 0, "rate": 10**8})]
+    found = [[each.rate for each in queue_pairs([event], at, rates)] for at in (15, 25, 35)]
+    assert found == [[None], [10**6], [None]]
 
 
 def test_a_history_has_each_sample_the_latest_first(path: Path) -> None:

@@ -169,7 +169,7 @@ class TestOpened:
 
 def test_the_verifier_has_no_states_by_the_hundred_to_go_through() -> None:
     """Every ``up`` waits for it: 41,000 instructions, and 464,000 with a branch for each bit of a word."""
-    with port_maps._opened(ports=1, nodes=1, slots=1) as program:
+    with port_maps._opened(ports=1, nodes=1, nics=1, slots=1) as program:
         program.load()
         steps = {name: verified(program.program(name)) for name in PROGRAMS}
     assert all(steps.values())

@@ -109,9 +109,9 @@ _HPCC_SOURCES: Final = {
 
 CC_PRESETS: Final[Mapping[str, CcPreset]] = {
     "paper": CcPreset(
-        "DCQCN of the paper: cut at each CNP, timer and byte counter",
-        40 * _GBIT,
-        CcRegisters(
+        summary="DCQCN of the paper: cut at each CNP, timer and byte counter",
+        real_rate=40 * _GBIT,
+        registers=CcRegisters(
             rpg_time_reset=55e-6,
             rpg_byte_reset=156_250 * BYTE_RESET_UNIT,
             rpg_threshold=5,
@@ -131,7 +131,7 @@ CC_PRESETS: Final[Mapping[str, CcPreset]] = {
             cnp_dscp=48,
             cnp_802p_prio=6,
         ),
-        {
+        sources={
             "rpg_time_reset": f"{PAPER}; {HTSIM}, _cc_update_period. The authors' simulator has 60 us",
             "rpg_byte_reset": f"{PAPER}: 10 MB; {HTSIM}, _B",
             "rpg_threshold": f"{PAPER}: F = 5; {NS3_RDMA}, FAST_RECOVERY_TIMES",
@@ -153,9 +153,9 @@ CC_PRESETS: Final[Mapping[str, CcPreset]] = {
         },
     ),
     "connectx": CcPreset(
-        "defaults of NVIDIA's ConnectX, for a port of 25 Gb/s",
-        25 * _GBIT,
-        CcRegisters(
+        summary="defaults of NVIDIA's ConnectX, for a port of 25 Gb/s",
+        real_rate=25 * _GBIT,
+        registers=CcRegisters(
             rpg_time_reset=300e-6,
             rpg_byte_reset=32_767 * BYTE_RESET_UNIT,
             rpg_threshold=1,
@@ -175,7 +175,7 @@ CC_PRESETS: Final[Mapping[str, CcPreset]] = {
             cnp_dscp=48,
             cnp_802p_prio=6,
         ),
-        {
+        sources={
             "rpg_time_reset": f"{MLXCONFIG}: RPG_TIME_RESET 300; {ISEKAI}",
             "rpg_byte_reset": f"{MLXCONFIG}: RPG_BYTE_RESET 32767, in 64 bytes as in {ISEKAI}",
             "rpg_threshold": f"{MLXCONFIG}: RPG_THRESHOLD 1; {ISEKAI}",
@@ -197,13 +197,16 @@ CC_PRESETS: Final[Mapping[str, CcPreset]] = {
         },
     ),
     "hpcc": CcPreset(
-        "DCQCN of HPCC's evaluation, with the vendor's timers", 25 * _GBIT, _hpcc(1e-6, 4e-6, 300e-6), _HPCC_SOURCES
+        summary="DCQCN of HPCC's evaluation, with the vendor's timers",
+        real_rate=25 * _GBIT,
+        registers=_hpcc(1e-6, 4e-6, 300e-6),
+        sources=_HPCC_SOURCES,
     ),
     "hpcc-paper": CcPreset(
-        "DCQCN of HPCC's evaluation, with the timers of the DCQCN paper",
-        25 * _GBIT,
-        _hpcc(50e-6, 50e-6, 55e-6),
-        _HPCC_SOURCES,
+        summary="DCQCN of HPCC's evaluation, with the timers of the DCQCN paper",
+        real_rate=25 * _GBIT,
+        registers=_hpcc(50e-6, 50e-6, 55e-6),
+        sources=_HPCC_SOURCES,
     ),
 }
 """Presets by name."""

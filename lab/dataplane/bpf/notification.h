@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The notification point of a NIC (IBA vol. 1, A17.9.2; DCQCN, SIGCOMM 2015, section 3.1): a CE-marked packet that
+ * arrives makes it send a CNP to the QP that sent the packet, at most one in `min_time_between_cnps`.
+ *
+ * Data packets of connected QPs are answered. Acknowledgements are not: the sender of an ACK is not what fills the queue.
+ * Datagrams (UD) are counted as packets of no QP: a CNP by their source QPN slows nothing that a NIC limits.
+ */
+#ifndef RL_NOTIFICATION_H
+#define RL_NOTIFICATION_H
+
+#include "cnp.h"
+#include "reaction.h"
+
+struct rl_cnp_destination {
+	__u32 port;
+	__u8 address[RL_ADDRESS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, RL_QPS);
+	__type(key, struct rl_cnp_destination);
+	__type(value, __u64);
+} cnp_destinations SEC(".maps");
+
+/* When the last CNP was sent to an address from a port; NULL for want of memory. */
+static __always_inline __u64 *rl_cnp_destination(__u32 port, const __u8 *address)
+{
+	struct rl_cnp_destination key = { .port = port };
+	__u64 never = 0, *at;
+
+	__builtin_memcpy(key.address, address, RL_ADDRESS);
+	at = bpf_map_lookup_elem(&cnp_destinations, &key);
+	if (at)
+		return at;
+	bpf_map_update_elem(&cnp_destinations, &key, &never, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&cnp_destinations, &key);
+}
+
+/* Whether a CNP may be sent now, and if so, note that it is. `at` is when the last one was; two CPUs may ask at once. */
+static __always_inline bool rl_may_notify(__u64 *at, __u64 now, __u64 apart)
+{
+	__u64 last = *at;
+
+	return (!last || now - last >= apart) && __sync_val_compare_and_swap(at, last, now) == last;
+}
+
+/* Answer a CE-marked packet, if it has a QP to answer and its turn has come. */
+static __always_inline void rl_notify(struct __sk_buff *skb, const struct rl_port *port, const struct rl_roce *roce)
+{
+	const struct rl_cc_config *cc = &port->config->cc;
+	struct rl_counters *counters = port->counters;
+	struct rl_qp_pair *pair;
+	__u32 mark = skb->mark;
+	__u64 *at;
+
+	__sync_fetch_and_add(&counters->np_ecn_marked_roce_packets, 1);
+	if (rl_is_acknowledgement(roce))
+		return;
+	pair = rl_find_qp(skb, roce);
+	if (!pair) {
+		__sync_fetch_and_add(&counters->np_cnp_no_qp, 1);
+		return;
+	}
+	at = &pair->cnp_sent_at;
+	if (cc->moderation == RL_CNP_PER_PORT)
+		at = &port->state->cnp_sent_at;
+	else if (cc->moderation == RL_CNP_PER_DESTINATION)
+		at = rl_cnp_destination(port->id, roce->source);
+	if (at && !rl_may_notify(at, bpf_ktime_get_ns(), cc->min_time_between_cnps)) {
+		__sync_fetch_and_add(&counters->np_cnp_suppressed, 1);
+		return;
+	}
+	skb->mark = rl_mark(RL_KIND_CNP, 0, 0);
+	if (!at || bpf_clone_redirect(skb, skb->ifindex, 0))
+		__sync_fetch_and_add(&counters->np_cnp_failed, 1);
+	skb->mark = mark;
+}
+
+/* A packet has come to a NIC that has congestion control: whether it is a CNP, which ends here. */
+__noinline int rl_receive_roce(struct __sk_buff *skb, __u32 id)
+{
+	struct rl_roce roce;
+	struct rl_port port;
+
+	if (!rl_find(&port, id) || !rl_read_roce(skb, &roce))
+		return 0;
+	if (roce.opcode == RL_CNP) {
+		rl_receive_cnp(skb, id);
+		return 1;
+	}
+	if (port.config->cc.notify && (roce.tos & RL_ECN_MASK) == RL_ECN_CE)
+		rl_notify(skb, &port, &roce);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The reaction point of a NIC: packets of a QP that has received CNPs leave at the QP's rate.
+ *
+ *        rl_enqueue ──► FIFO of the QP ──► heap, by when the first of each is due ──► its class's queue ──► wire
+ *
+ * A QP has at most one packet in its class's queue, and the next one becomes due when that has been sent. So a pause
+ * holds the QP as it holds the queue, and no burst follows it. Other QPs pass by. In a storm (watchdog.h) only what has
+ * reached the queue is dropped: the rest waits as it would in the host's memory.
+ *
+ * A QP that is back at the line rate has no limiter any longer, and its next CNP is a first one. A port without a limited
+ * QP does none of this: `limited` is 0.
+ */
+#ifndef RL_PACE_H
+#define RL_PACE_H
+
+#include "dcqcn.h"
+#include "queue.h"
+
+#define RL_HEAP_DEPTH 11 /* of RL_LIMITERS entries */
+#define RL_PACE_OVERHEAD 24 /* FCS, preamble and gap: rates are those of the wire */
+#define RL_PACE_CREDIT 1000000ull /* ns for which a QP may make up when it was sent late */
+#define RL_RELEASES 64 /* packets that one dequeue releases at most */
+
+static __always_inline struct rl_limiter *rl_find_limiter(const struct rl_port *port, __u32 index)
+{
+	return rl_limiter_at(port->config->cc.nic, index);
+}
+
+/* Whether packets of a limiter's QP wait for their time, or in their queue. */
+static __always_inline bool rl_has_packets(const struct rl_limiter *limiter)
+{
+	return limiter->waiting | limiter->in_heap | limiter->in_queue;
+}
+
+static __always_inline bool rl_is_limited(__u32 from)
+{
+	return from >= RL_LIMITED && from < RL_LIMITED + RL_LIMITERS;
+}
+
+static __always_inline struct rl_heap *rl_find_heap(const struct rl_port *port)
+{
+	__u32 key = port->config->cc.nic;
+
+	return bpf_map_lookup_elem(&heaps, &key);
+}
+
+/* An entry of the heap. */
+static __always_inline struct rl_due *rl_due_at(struct rl_heap *heap, __u32 place)
+{
+	return &heap->due[place & (RL_LIMITERS - 1)];
+}
+
+/* Have a limiter's first packet wait for its time. The place that the loop has reached is kept in memory: of what is
+ * there the verifier knows nothing, so that all turns of the loop are one to it. */
+__noinline int rl_heap_push(__u32 id, __u32 index, __u64 at)
+{
+	struct rl_heap *heap;
+	struct rl_port port;
+	__u32 place, i;
+
+	if (!rl_find(&port, id))
+		return 0;
+	heap = rl_find_heap(&port);
+	if (!heap || heap->count >= RL_LIMITERS)
+		return 0;
+	heap->cursor = heap->count++;
+	bpf_for(i, 0, RL_HEAP_DEPTH) {
+		place = heap->cursor;
+		if (!place || rl_due_at(heap, (place - 1) / 2)->at <= at)
+			break;
+		*rl_due_at(heap, place) = *rl_due_at(heap, (place - 1) / 2);
+		heap->cursor = (place - 1) / 2;
+	}
+	rl_due_at(heap, heap->cursor)->at = at;
+	rl_due_at(heap, heap->cursor)->limiter = index;
+	return 0;
+}
+
+/* The earlier of the two below a place, or RL_LIMITERS when there is none, or none before `at`. */
+static __always_inline __u32 rl_heap_child(struct rl_heap *heap, __u32 place, __u64 at)
+{
+	__u32 child = 2 * place + 1;
+
+	if (child >= heap->count)
+		return RL_LIMITERS;
+	if (child + 1 < heap->count && rl_due_at(heap, child + 1)->at < rl_due_at(heap, child)->at)
+		child++;
+	return rl_due_at(heap, child)->at < at ? child : RL_LIMITERS;
+}
+
+/* Take the earliest off the heap. */
+__noinline int rl_heap_pop(__u32 id)
+{
+	struct rl_due moved;
+	struct rl_heap *heap;
+	struct rl_port port;
+	__u32 child, i;
+
+	if (!rl_find(&port, id))
+		return 0;
+	heap = rl_find_heap(&port);
+	if (!heap || !heap->count)
+		return 0;
+	heap->count--;
+	moved = *rl_due_at(heap, heap->count);
+	heap->cursor = 0;
+	bpf_for(i, 0, RL_HEAP_DEPTH) {
+		child = rl_heap_child(heap, heap->cursor, moved.at);
+		if (child >= RL_LIMITERS)
+			break;
+		*rl_due_at(heap, heap->cursor) = *rl_due_at(heap, child);
+		heap->cursor = child;
+	}
+	*rl_due_at(heap, heap->cursor) = moved;
+	return 0;
+}
+
+/* Put a packet into its QP's FIFO. */
+static __always_inline void rl_hold_back(const struct rl_port *port, struct rl_limiter *limiter, struct rl_slot *slot,
+					 __u32 link)
+{
+	struct rl_slot *last = rl_find_slot(port->id, limiter->tail);
+
+	slot->next = 0;
+	if (last && limiter->head)
+		last->next = link;
+	else
+		limiter->head = link;
+	limiter->tail = link;
+	limiter->waiting++;
+	if (limiter->in_heap || limiter->in_queue)
+		return;
+	limiter->in_heap = 1;
+	rl_heap_push(port->id, slot->from - RL_LIMITED, limiter->due);
+}
+
+/* Move the first packet of a QP into its class's queue. */
+static __always_inline void rl_let_go(const struct rl_port *port, struct rl_limiter *limiter)
+{
+	__u32 link = limiter->head, queue;
+	struct rl_slot *slot = rl_find_slot(port->id, link);
+
+	if (!slot)
+		return;
+	limiter->head = slot->next;
+	if (!slot->next)
+		limiter->tail = 0;
+	limiter->waiting--;
+	limiter->in_queue = 1;
+	queue = port->config->priority_to_queue[slot->priority & (RL_CLASSES - 1)] & (RL_CLASSES - 1);
+	rl_append(port, queue, slot, link);
+	port->state->waiting |= 1u << queue;
+}
+
+/* Move what is due now into the queues, or see when the next is. */
+__noinline __u64 rl_release_due(__u32 id, __u64 now)
+{
+	struct rl_limiter *limiter;
+	struct rl_heap *heap;
+	struct rl_port port;
+	__u32 i;
+
+	if (!rl_find(&port, id))
+		return RL_NEVER;
+	heap = rl_find_heap(&port);
+	if (!heap)
+		return RL_NEVER;
+	bpf_for(i, 0, RL_RELEASES) {
+		if (!heap->count)
+			return RL_NEVER;
+		if (heap->due[0].at > now)
+			return heap->due[0].at;
+		limiter = rl_find_limiter(&port, heap->due[0].limiter);
+		rl_heap_pop(id);
+		if (limiter) {
+			limiter->in_heap = 0;
+			rl_let_go(&port, limiter);
+		}
+	}
+	return now;
+}
+
+/* Move all packets of limited QPs into their queues, to be dropped there. */
+__noinline int rl_release_all(__u32 id)
+{
+	struct rl_limiter *limiter;
+	struct rl_port port;
+	__u32 i, j;
+
+	if (!rl_find(&port, id) || !port.state->limited)
+		return 0;
+	bpf_for(i, 0, RL_LIMITERS) {
+		limiter = rl_find_limiter(&port, i);
+		if (!limiter)
+			break;
+		bpf_for(j, 0, rl_slots) {
+			if (!limiter->head)
+				break;
+			rl_let_go(&port, limiter);
+		}
+	}
+	return 0;
+}
+
+/* Look at one limiter after the other, one each time: those whose QP has recovered, or is no more, are given back. */
+__noinline int rl_review_limiter(__u32 id, __u64 now)
+{
+	const struct rl_limiter *first;
+	struct rl_limiter *limiter;
+	struct rl_node *node;
+	struct rl_port port;
+	__u32 used, index;
+
+	if (!rl_find(&port, id))
+		return 0;
+	node = rl_find_node(&port);
+	if (!node)
+		return 0;
+	used = node->limiters < RL_LIMITERS ? node->limiters : RL_LIMITERS;
+	index = port.state->reviewed++ % (used ?: 1);
+	first = rl_limiter_at(node->first_nic, index);
+	limiter = rl_find_limiter(&port, index);
+	if (!first || !limiter || !limiter->started || rl_has_packets(limiter))
+		return 0;
+	rl_advance(limiter, port.config, now);
+	if (!first->closed && !rl_has_recovered(limiter, port.config))
+		return 0;
+	limiter->started = 0;
+	port.state->limited--;
+	return 0;
+}
+
+/* A packet of a limited QP leaves its queue: sent, or dropped (`now` is 0). The next one is due when the QP's rate allows. */
+__noinline int rl_note_paced(__u32 id, __u32 index, __u32 len, __u64 now)
+{
+	struct rl_limiter *limiter;
+	struct rl_port port;
+	__u64 bits = (len + RL_PACE_OVERHEAD) * 8ull;
+
+	if (!rl_find(&port, id))
+		return 0;
+	limiter = rl_find_limiter(&port, index);
+	if (!limiter || !limiter->started)
+		return 0;
+	limiter->in_queue = 0;
+	if (now) {
+		rl_on_send(limiter, port.config, len, now);
+		limiter->packets++;
+		limiter->sent_bytes += len;
+		if (limiter->due + RL_PACE_CREDIT < now)
+			limiter->due = now;
+		limiter->due += bits * 1000000000ull / (limiter->rate ?: 1);
+	}
+	if (limiter->waiting && !limiter->in_heap) {
+		limiter->in_heap = 1;
+		rl_heap_push(id, index, limiter->due);
+	}
+	return 0;
+}
+
+/* A CNP has come for a QP, by way of a packet that only carries this here. */
+__noinline int rl_obey(__u32 id, __u32 index)
+{
+	struct rl_limiter *limiter;
+	struct rl_port port;
+
+	if (!rl_find(&port, id))
+		return 0;
+	limiter = rl_find_limiter(&port, index);
+	if (!limiter)
+		return 0;
+	port.state->limited += !limiter->started;
+	rl_on_cnp(limiter, port.config, bpf_ktime_get_ns());
+	return 0;
+}
+
+#endif

@@ -1,0 +1,80 @@
+"""The QPs that congestion control holds below the line rate, from the rate limiters of hosts' NICs.
+
+A limiter catches up with the time when a packet of its QP leaves or a CNP arrives, so its rate is that of the last
+packet or CNP. A QP that has recovered to the line rate has no limiter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+from typing import TYPE_CHECKING, Any
+
+from lab.dataplane.port_layout import ALPHA_ONE, LIMITERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from ipaddress import IPv4Address
+
+    from lab.dataplane.numbering import NodePorts
+    from lab.dataplane.port_maps import PortMaps
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedQp:
+    """A QP at a NIC by which it may send, with the state of its rate limiter there."""
+
+    node: str
+    interface: str
+    qpn: int
+    address: IPv4Address | IPv6Address
+    peer: IPv4Address | IPv6Address
+    peer_qpn: int
+    rate: int
+    """In bit/s on the wire, with preamble, FCS and gap."""
+    target: int
+    """The rate to which it recovers, in bit/s."""
+    alpha: float
+    """The estimate of congestion, from 0 to 1."""
+    cnps: int
+    packets: int
+    """Sent since the first CNP."""
+    waiting: int
+    """Packets that wait for their time."""
+
+
+def limited_qps(maps: PortMaps, node: NodePorts) -> Iterator[LimitedQp]:
+    """Yield the limited QPs of a host at each of its NICs; nothing for a switch."""
+    for interface in node.interfaces[: node.nics]:
+        limiters = _of_nic(maps, node.nic(interface))
+        names = _of_nic(maps, node.first_nic)
+        for number in limiters["started"].nonzero()[0]:
+            yield _limited(node.node, interface, limiters[number], names[number])
+
+
+def _of_nic(maps: PortMaps, nic: int) -> Any:
+    return maps.limiters[nic * LIMITERS : (nic + 1) * LIMITERS]
+
+
+def _limited(node: str, interface: str, limiter: Any, named: Any) -> LimitedQp:
+    """Combine the state of a limiter with the QP that has it, which is in the record of the host's first NIC."""
+    return LimitedQp(
+        node=node,
+        interface=interface,
+        qpn=int(named["qpn"]),
+        address=_address(named["address"]),
+        peer=_address(named["peer"]),
+        peer_qpn=int(named["peer_qpn"]),
+        rate=int(limiter["rate"]),
+        target=int(limiter["target"]),
+        alpha=int(limiter["alpha"]) / ALPHA_ONE,
+        cnps=int(limiter["cnps"]),
+        packets=int(limiter["packets"]),
+        waiting=int(limiter["waiting"]),
+    )
+
+
+def _address(octets: Any) -> IPv4Address | IPv6Address:
+    """Convert an address as a GID has it: an IPv4 address is mapped into IPv6."""
+    found = IPv6Address(octets.tobytes())
+    return ip_address(found.ipv4_mapped or found)

@@ -1,0 +1,62 @@
+"""The QPs that a host's NICs hold below the line rate, from the records of their limiters."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lab.dataplane.limited_qps import LimitedQp, limited_qps
+from lab.dataplane.numbering import NodePorts, Numbering
+from lab.dataplane.port_layout import ALPHA_ONE, LIMITERS
+from tests.unit.dataplane.made_maps import empty
+
+if TYPE_CHECKING:
+    from lab.dataplane.port_maps import PortMaps
+
+OTHER = NodePorts("h1", 0, 1, ("eth1",), host=True)
+HOST = NodePorts("h2", 1, 4, ("eth1", "eth2"), host=True, first_nic=1)
+SWITCH = NodePorts("leaf1", 2, 9, ("swp1",), host=False)
+
+
+def maps() -> PortMaps:
+    """Of three nodes: the QP of h2 with limiter 5 is limited at eth2 only."""
+    made = empty(Numbering({node.node: node for node in (OTHER, HOST, SWITCH)}))
+    named = made.limiters[HOST.nic("eth1") * LIMITERS + 5]
+    named["qpn"], named["peer_qpn"] = 17, 18
+    named["address"], named["peer"] = gid("10.0.0.2"), gid("fd00::1")
+    limiter = made.limiters[HOST.nic("eth2") * LIMITERS + 5]
+    for name, value in {"rate": 10**6, "target": 2 * 10**6, "alpha": ALPHA_ONE // 4, "cnps": 3, "packets": 7}.items():
+        limiter[name] = value
+    limiter["started"], limiter["waiting"] = 1, 2
+    return made
+
+
+def gid(address: str) -> Any:
+    packed = ip_address(address).packed
+    return np.frombuffer(packed if len(packed) == 16 else bytes(10) + b"\xff\xff" + packed, np.uint8)
+
+
+def test_a_qp_is_described_at_the_nic_that_limits_it() -> None:
+    assert list(limited_qps(maps(), HOST)) == [
+        LimitedQp(
+            node="h2",
+            interface="eth2",
+            qpn=17,
+            address=ip_address("10.0.0.2"),
+            peer=ip_address("fd00::1"),
+            peer_qpn=18,
+            rate=10**6,
+            target=2 * 10**6,
+            alpha=0.25,
+            cnps=3,
+            packets=7,
+            waiting=2,
+        )
+    ]
+
+
+def test_other_nodes_have_none() -> None:
+    assert not list(limited_qps(maps(), OTHER))
+    assert not list(limited_qps(maps(), SWITCH))

@@ -1,0 +1,243 @@
+"""A NIC as a reaction point: what CNPs do to a QP's rate, by an independent model, and packets that keep to it."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lab.dataplane import configure, limited_qps
+from lab.dataplane.port_layout import LIMITERS, Drop
+from lab.model.qos.congestion.cc_presets import CC_PRESETS
+from lab.model.qos.port import StormAction, WatchdogQos
+from lab.wire.craft import build
+from tests.inside import entered
+from tests.models.dcqcn.nvidia import NvidiaReactionPoint
+from tests.models.dcqcn.trace import run
+from tests.vm.limited_qp import BACK, FREE, LOSSLESS, OURS, PATH, THEIRS, registers, send, start, write
+from tests.vm.one_switch import OVERHEAD, pfc, waited
+from tests.vm.port_programs import MAC, PORT, PORTS, RATE, STOLEN, SWP1, SWP2, Switch, switch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.model.qos.congestion.cc_registers import CcQos
+
+GAPS = (0.02, 0.005, 0.001, 0.3, 0.06, 0.1, 0.001, 1.7, 0.03, 0.03)
+"""Seconds between CNPs: within a period of the timers, several, and long enough for additive increase."""
+
+
+@pytest.fixture(scope="module")
+def built() -> Iterator[Switch]:
+    with switch() as made:
+        yield made
+
+
+def limiting(rate: int, recovery: float = 10.0) -> CcQos:
+    """Registers by which the first CNP sets the rate, which recovers in steps of so many seconds."""
+    published = replace(
+        CC_PRESETS["connectx"].registers, rpg_time_reset=recovery, rate_to_set_on_first_cnp=rate, rpg_min_rate=1
+    )
+    return replace(CC_PRESETS["connectx"], real_rate=RATE, registers=published).qos(RATE, 1146)
+
+
+class TestRate:
+    @pytest.mark.parametrize("wrong", [{}, {"dce_tcp_g": 1010}, {"time_reset": 21_000_000}, {"ai_rate": 200_000}])
+    def test_after_each_cnp_it_is_the_models(self, built: Switch, wrong: dict[str, Any]) -> None:
+        """The paper's registers restart the alpha timer at each CNP, which therefore tells when the CNP came."""
+        cc = CC_PRESETS["paper"].qos(RATE, 1146)
+        model = registers(cc.registers)
+        start(built, cc)
+        limiters = built.maps.limiters
+        times, rates = [], []
+        for gap in GAPS:
+            assert built.rx(build.cnp(PATH, OURS)).verdict == STOLEN
+            times.append(int(limiters[0]["alpha_at"]) - model.dce_tcp_rtt)
+            rates.append(int(limiters[0]["rate"]))
+            time.sleep(gap)
+        states = run(NvidiaReactionPoint(replace(model, **wrong)), times, times[-1])
+        expected = [state.rate for state in states if state.event == "cnp"]
+        assert (rates == pytest.approx(expected, rel=1e-4)) is not bool(wrong)
+        assert built.maps.counters[SWP1]["rp_cnp_handled"] == len(GAPS)
+
+    def test_of_a_qp_that_is_not_there_is_none(self, built: Switch) -> None:
+        start(built, CC_PRESETS["paper"].qos(RATE, 1146))
+        for path, qpn in ((PATH, OURS + 1), (replace(PATH, src="10.9.0.9"), OURS)):
+            assert built.rx(build.cnp(path, qpn)).verdict == STOLEN
+        assert built.maps.counters[SWP1]["rp_cnp_ignored"] == 2
+        assert built.maps.ports["state"]["limited"][SWP1] == 0
+
+
+class TestPacing:
+    def test_packets_of_the_qp_keep_to_its_rate_and_others_pass_it(self, built: Switch) -> None:
+        limit = RATE // 10
+        start(built, limiting(limit))
+        built.rx(build.cnp(PATH, OURS))
+        size, count = 1000, 12
+        frames = {qpn: write(qpn, size) for qpn in (THEIRS, FREE)}
+        with built.stamped_wire() as wire:
+            send(built, *[frames[THEIRS]] * count, *[frames[FREE]] * count)
+            came = [wire.next_stamped() for _ in range(2 * count)]
+        paced = [at for at, frame in came if frame == frames[THEIRS]]
+        gap = (size + OVERHEAD) * 8 / limit
+        assert len(paced) == count
+        assert all(later - earlier == pytest.approx(gap, rel=0.02) for earlier, later in pairwise(paced[2:]))
+        assert came[-1][1] == frames[THEIRS], "the other QP waited for this one"
+
+
+class TestRelease:
+    def test_a_qp_that_is_back_at_the_line_rate_is_limited_no_longer(self, built: Switch) -> None:
+        """With packets of another QP: what is idle is looked at as well."""
+        start(built, limiting(RATE // 2, recovery=0.001))
+        built.rx(build.cnp(PATH, OURS))
+        assert limited(built) == [1, 1]
+        assert [qp.qpn for qp in limited_qps.limited_qps(built.maps, PORTS)] == [OURS, OURS]
+
+        def released() -> bool:
+            send(built, write(FREE, 100))
+            return limited(built)[0] == 0
+
+        waited(released, "the QP to recover")
+        assert [qp.interface for qp in limited_qps.limited_qps(built.maps, PORTS)] == ["swp2"]
+
+    def test_a_slow_qp_stays_limited(self, built: Switch) -> None:
+        start(built, limiting(RATE // 2, recovery=1000.0))
+        built.rx(build.cnp(PATH, OURS))
+        send(built, *[write(FREE, 100)] * 20)
+        waited(lambda: not built.maps.counters["queue"]["depth_packets"].any(), "the queues to empty")
+        assert limited(built) == [1, 1]
+
+    @pytest.mark.parametrize("end", ["its NIC ceases to react", "it is destroyed"])
+    def test_a_qp_is_limited_no_longer_when(self, built: Switch, end: str) -> None:
+        start(built, limiting(RATE // 2, recovery=1000.0))
+        built.rx(build.cnp(PATH, OURS))
+        if end == "it is destroyed":
+            built.maps.limiters["closed"][0] = 1
+        else:
+            built.maps.config["cc"]["react"] = 0
+
+        def released() -> bool:
+            send(built, write(FREE, 100))
+            return limited(built)[0] == 0
+
+        waited(released, "the QP to be released")
+
+    def test_more_qps_than_limiters_are_counted_and_not_limited(self, built: Switch) -> None:
+        start(built, limiting(RATE // 2, recovery=1000.0))
+        built.maps.limiters["started"] = 1
+        built.rx(build.cnp(PATH, OURS))
+        assert built.maps.counters[SWP1]["rp_cnp_ignored"] == 1
+        built.maps.limiters["started"][100::LIMITERS] = 0
+        built.rx(build.cnp(PATH, OURS))
+        assert built.maps.counters[SWP1]["rp_cnp_handled"] == 1, "a limiter that is free is found"
+
+
+class TestTwoNics:
+    """Ports of one host: a QP may send by either of them, whichever its CNPs come by."""
+
+    def test_a_qp_is_limited_at_both(self, built: Switch) -> None:
+        limit = RATE // 10
+        start(built, limiting(limit))
+        built.rx(build.cnp(PATH, OURS), port=SWP1)
+        size, count = 1000, 6
+        with built.stamped_wire(SWP2) as wire:
+            send(built, *[write(THEIRS, size)] * count, interface="swp2")
+            times = [wire.next_stamped()[0] for _ in range(count)]
+        gap = (size + OVERHEAD) * 8 / limit
+        assert all(later - earlier == pytest.approx(gap, rel=0.02) for earlier, later in pairwise(times[2:]))
+
+    def test_packets_of_each_leave_by_that_one(self, built: Switch) -> None:
+        """Each has a heap and FIFOs of its own."""
+        start(built, limiting(RATE // 10))
+        built.rx(build.cnp(PATH, OURS), port=SWP1)
+        first, second = write(THEIRS, 500), write(THEIRS, 900)
+        with built.wire(SWP1) as one, built.wire(SWP2) as other:
+            for _ in range(4):
+                send(built, first, interface="swp1")
+                send(built, second, interface="swp2")
+            assert [one.next() for _ in range(4)] == [first] * 4
+            assert [other.next() for _ in range(4)] == [second] * 4
+            assert one.is_silent()
+            assert other.is_silent()
+
+    def test_a_cnp_that_does_not_reach_both_is_counted_as_failed(self, built: Switch) -> None:
+        """A clone that cannot be made is one that is not sent."""
+        start(built, limiting(RATE // 10))
+        built.maps.config["index"][SWP2] = 4711
+        built.rx(build.cnp(PATH, OURS), port=SWP1)
+        assert [built.maps.counters[SWP1][f"rp_cnp_{name}"] for name in ("handled", "failed")] == [0, 1]
+
+
+class TestFifo:
+    """What waits for its time is reached by all that befalls queues."""
+
+    def test_a_link_that_goes_down_drops_what_waits(self, built: Switch) -> None:
+        start(built, limiting(RATE // 1000))
+        built.rx(build.cnp(PATH, OURS))
+        send(built, *[write(THEIRS, 1000)] * 10)
+        assert built.maps.limiters[0]["waiting"] > 5
+        set_link(built, up=False)
+        queues = built.maps.counters[SWP1]["queue"]
+        dropped = int(queues["drop_packets"][:, Drop.FLUSH].sum())
+        assert dropped > 5
+        assert dropped + int(queues["sent_packets"].sum()) == 10
+        assert not built.maps.counters[SWP1]["queue"]["depth_packets"].any()
+        assert built.maps.limiters[0]["waiting"] == 0
+        set_link(built, up=True)
+        with built.wire() as wire:
+            send(built, write(THEIRS, 1000))
+            assert wire.next() == write(THEIRS, 1000), "the QP sends again"
+
+    def test_a_pause_holds_a_limited_qp(self, built: Switch) -> None:
+        start(built, limiting(RATE // 10))
+        built.rx(build.cnp(PATH, OURS))
+        frame = write(THEIRS, 1000, replace(BACK, dscp=LOSSLESS))
+        with built.wire() as wire:
+            pause(built, 0xFFFF)
+            send(built, *[frame] * 5)
+            waited(lambda: built.maps.limiters[0]["in_queue"] == 1, "the first to be due")
+            assert wire.is_silent()
+            assert built.maps.limiters[0]["waiting"] == 4
+            pause(built, 0)
+            assert [wire.next() for _ in range(5)] == [frame] * 5
+
+    def test_in_a_storm_what_reaches_the_queue_is_dropped_and_the_qp_goes_on(self, built: Switch) -> None:
+        watchdog = WatchdogQos(enabled=True, detection=0.02, restoration=0.02, action=StormAction.DROP)
+        nic = replace(PORT, cc=limiting(RATE // 10), pfc=replace(PORT.pfc, watchdog=watchdog))
+        start(built, limiting(RATE // 10))
+        built.maps.config[SWP1] = configure.port_record(nic, PORTS, "swp1", MAC)
+        built.rx(build.cnp(PATH, OURS))
+        frame, count = write(THEIRS, 1000, replace(BACK, dscp=LOSSLESS)), 5
+        queues = built.maps.counters[SWP1]["queue"]
+        with built.wire() as wire:
+            pause(built, 0xFFFF)
+            send(built, *[frame] * count)
+            waited(queues["drop_packets"][:, Drop.WATCHDOG].any, "the watchdog")
+            pause(built, 0)
+            waited(lambda: queues["restored"].any() and not queues["depth_packets"].any(), "all to leave")
+            sent = int(queues["sent_packets"].sum())
+            assert [wire.next() for _ in range(sent)] == [frame] * sent
+            assert wire.is_silent()
+            assert sent + int(queues["drop_packets"][:, Drop.WATCHDOG].sum()) == count
+            send(built, frame)
+            assert wire.next() == frame
+
+
+def limited(nic: Switch) -> list[int]:
+    """How many QPs are limited at each port."""
+    return [int(nic.maps.ports["state"]["limited"][port]) for port in (SWP1, SWP2)]
+
+
+def pause(nic: Switch, quanta: int) -> None:
+    """A PFC frame for all priorities that comes in by swp1."""
+    nic.rx(pfc(dict.fromkeys(range(8), quanta)))
+
+
+def set_link(nic: Switch, *, up: bool) -> None:
+    """Set swp1 up or down."""
+    with entered(nic.inside):
+        subprocess.run(["ip", "link", "set", "swp1", "up" if up else "down"], check=True, timeout=10)
