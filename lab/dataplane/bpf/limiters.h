@@ -13,11 +13,11 @@
  * its root qdisc.
  */
 struct rl_limiter {
+	__u64 cnps, packets, sent_bytes; /* of the QP that has it */
 	__u64 rate, target; /* bit/s */
 	__u64 due; /* when the next packet may go */
 	__u64 alpha_at, decrease_at, increase_at; /* when the timers fire next */
 	__u64 bytes; /* of the byte counter */
-	__u64 cnps, packets, sent_bytes; /* of the QP that has it */
 	__u32 generation; /* at the host's first NIC: how many QPs have had it */
 	__u32 closed; /* at the host's first NIC: its QP is no more */
 	__u32 qpn, peer_qpn; /* at the host's first NIC: the QP that has it */

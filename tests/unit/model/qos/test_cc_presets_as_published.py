@@ -46,7 +46,7 @@ def nic(cc: CcQos, **wrong: Any) -> NvidiaReactionPoint:
     values: dict[str, Any] = {}
     for each in fields(NvidiaRegisters):
         name = NAMES.get(each.name, each.name)
-        if each.name not in {"line_rate", "exact"}:
+        if each.name not in {"line_rate", "exact", "forgets"}:
             value = getattr(cc.registers, name)
             values[each.name] = round(value * 1e9) if isinstance(value, float) else value
     return NvidiaReactionPoint(NvidiaRegisters(cc.lab_rate, **{**values, **wrong}))
