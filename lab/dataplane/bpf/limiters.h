@@ -19,7 +19,7 @@ struct rl_limiter {
 	__u64 alpha_at, decrease_at, increase_at; /* when the timers fire next */
 	__u64 bytes; /* of the byte counter */
 	__u32 generation; /* at the host's first NIC: how many QPs have had it */
-	__u32 closed; /* at the host's first NIC: its QP is no more */
+	__u32 closed; /* at the host's first NIC: the last generation that ended with its QP */
 	__u32 qpn, peer_qpn; /* at the host's first NIC: the QP that has it */
 	__u8 address[RL_ADDRESS], peer[RL_ADDRESS];
 	__u32 alpha; /* of RL_ALPHA_ONE */
@@ -43,13 +43,22 @@ struct rl_limiter {
 
 RL_ARRAY(limiters, struct rl_limiter, 1, BPF_F_MMAPABLE); /* key: NIC * RL_LIMITERS + index */
 
+/*
+ * A lease names the limiter that a QP has: its key at the host's first NIC and 1 in the lower half, its generation in the
+ * upper. When the limiter has another generation, it is another QP's. One word, so that CPUs can exchange it.
+ */
+static __always_inline __u64 rl_lease_of(__u32 key, __u32 generation)
+{
+	return (__u64)generation << 32 | (key + 1);
+}
+
 /* The limiter of the QP that a packet is sent by, which has the QPN and the address of its peer only. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, RL_QPS);
 	__type(key, struct rl_qp_key); /* of the peer, in the namespace of the QP itself */
-	__type(value, struct rl_lease);
+	__type(value, __u64); /* its lease */
 } limited_peers SEC(".maps");
 
 static __always_inline struct rl_limiter *rl_limiter_at(__u32 nic, __u32 index)
@@ -60,17 +69,17 @@ static __always_inline struct rl_limiter *rl_limiter_at(__u32 nic, __u32 index)
 }
 
 /* The limiter of a lease at the host's first NIC, if the lease still holds; else NULL. */
-static __always_inline struct rl_limiter *rl_leased(const struct rl_lease *lease)
+static __always_inline struct rl_limiter *rl_leased(__u64 lease)
 {
-	__u32 key = lease->limiter - 1;
-	struct rl_limiter *limiter = lease->limiter ? bpf_map_lookup_elem(&limiters, &key) : NULL;
+	__u32 key = (__u32)lease - 1;
+	struct rl_limiter *limiter = lease ? bpf_map_lookup_elem(&limiters, &key) : NULL;
 
-	return limiter && limiter->generation == lease->generation ? limiter : NULL;
+	return limiter && limiter->generation == lease >> 32 ? limiter : NULL;
 }
 
-static __always_inline __u32 rl_index_of(const struct rl_lease *lease)
+static __always_inline __u32 rl_index_of(__u64 lease)
 {
-	return (lease->limiter - 1) & (RL_LIMITERS - 1);
+	return ((__u32)lease - 1) & (RL_LIMITERS - 1);
 }
 
 #endif

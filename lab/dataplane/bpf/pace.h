@@ -224,7 +224,7 @@ __noinline int rl_review_limiter(__u32 id, __u64 now)
 	if (!first || !limiter || !limiter->started || rl_has_packets(limiter))
 		return 0;
 	rl_advance(limiter, port.config, now);
-	if (!first->closed && !rl_has_recovered(limiter, port.config))
+	if (first->closed != first->generation && !rl_has_recovered(limiter, port.config))
 		return 0;
 	limiter->started = 0;
 	port.state->limited--;
@@ -264,14 +264,17 @@ __noinline int rl_obey(__u32 id, __u32 index)
 {
 	struct rl_limiter *limiter;
 	struct rl_port port;
+	__u64 now;
 
 	if (!rl_find(&port, id))
 		return 0;
 	limiter = rl_find_limiter(&port, index);
 	if (!limiter)
 		return 0;
+	now = bpf_ktime_get_ns();
 	port.state->limited += !limiter->started;
-	rl_on_cnp(limiter, port.config, bpf_ktime_get_ns());
+	rl_on_cnp(limiter, port.config, now);
+	rl_review_limiter(id, now); /* a NIC that sends nothing would keep those that it has */
 	return 0;
 }
 

@@ -176,6 +176,8 @@ int BPF_PROG(rl_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_b
 	if (limiter && limiter->started) {
 		rl_hold_back(&port, limiter, slot, link);
 	} else {
+		if (limiter)
+			slot->from = RL_NO_PORT; /* a limiter that starts meanwhile must not take it for its own */
 		rl_append(&port, list, slot, link);
 		if (list < RL_CLASSES)
 			port.state->waiting |= 1u << list;

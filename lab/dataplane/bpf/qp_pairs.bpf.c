@@ -57,17 +57,19 @@ static __always_inline void rl_close(const struct rl_qp_key *key)
 	const struct rl_qp_pair *pair = bpf_map_lookup_elem(&qp_pairs, key);
 	struct rl_limiter *limiter;
 	struct rl_qp_key peer = {};
+	const __u64 *lease;
 
-	if (!pair)
-		return;
-	limiter = rl_leased(&pair->lease);
-	if (!limiter)
+	if (!pair || !pair->lease)
 		return;
 	peer.netns = key->netns;
 	peer.qpn = pair->peer_qpn;
 	__builtin_memcpy(peer.address, pair->peer, RL_ADDRESS);
-	bpf_map_delete_elem(&limited_peers, &peer);
-	limiter->closed = 1;
+	lease = bpf_map_lookup_elem(&limited_peers, &peer);
+	if (lease && *lease == pair->lease)
+		bpf_map_delete_elem(&limited_peers, &peer);
+	limiter = rl_leased(pair->lease);
+	if (limiter)
+		limiter->closed = pair->lease >> 32; /* of this QP, even if the limiter is another's by now */
 }
 
 SEC("fentry/rxe_modify_qp")

@@ -21,16 +21,10 @@ struct rl_qp_key {
 	__u8 address[RL_ADDRESS];
 };
 
-/* The limiter that a QP has, until its generation is another one: then it is another QP's. */
-struct rl_lease {
-	__u32 limiter; /* that of the host's first NIC: key of `limiters`, and 1; 0: none */
-	__u32 generation;
-};
-
 struct rl_qp_pair {
 	__u64 cnp_sent_at; /* to this peer, for this QP */
+	__u64 lease; /* the limiter that the QP has (limiters.h); 0: none */
 	__u32 peer_qpn;
-	struct rl_lease lease;
 	__u8 peer[RL_ADDRESS];
 };
 
