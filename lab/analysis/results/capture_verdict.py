@@ -432,7 +432,7 @@ def _bounds(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
 def _unanswered_marks(
     facts: AnalysisFacts, segments: Mapping[int, int | None], survey: _Survey
 ) -> Iterator[CaptureFinding]:
-    """Yield flows with marked packets and no CNP in reverse: the receiver lacks DCQCN, or is SoftRoCE.
+    """Yield flows with marked packets and no CNP in reverse: the receiver has no congestion control.
 
     CNPs are only sent for connections (IBA vol. 1 annex A17.9.3), so marked datagrams are ignored.
     """
