@@ -116,7 +116,7 @@ class TestRelease:
         start(built, limiting(RATE // 2, recovery=1000.0))
         built.rx(build.cnp(PATH, OURS))
         if end == "it is destroyed":
-            built.maps.limiters["closed"][0] = 1
+            built.maps.limiters["closed"][0] = built.maps.limiters["generation"][0]
         else:
             built.maps.config["cc"]["react"] = 0
 
@@ -128,7 +128,7 @@ class TestRelease:
 
     def test_more_qps_than_limiters_are_counted_and_not_limited(self, built: Switch) -> None:
         start(built, limiting(RATE // 2, recovery=1000.0))
-        built.maps.limiters["started"] = 1
+        built.maps.limiters["started"] = built.maps.limiters["generation"] = 1
         built.rx(build.cnp(PATH, OURS))
         assert built.maps.counters[SWP1]["rp_cnp_ignored"] == 1
         built.maps.limiters["started"][100::LIMITERS] = 0
@@ -164,12 +164,26 @@ class TestTwoNics:
             assert one.is_silent()
             assert other.is_silent()
 
-    def test_a_cnp_that_does_not_reach_both_is_counted_as_failed(self, built: Switch) -> None:
-        """A clone that cannot be made is one that is not sent."""
+    def test_one_that_sends_nothing_releases_its_limiters(self, built: Switch) -> None:
+        """Otherwise they would never be another QP's: a limiter is free when it is at no NIC of the host."""
+        start(built, limiting(RATE // 2, recovery=0.001))
+        built.rx(build.cnp(PATH, OURS))
+        built.connect(PATH.dst, FREE, PATH.src, THEIRS + 1, fresh=False)
+
+        def released() -> bool:
+            built.rx(build.cnp(PATH, FREE))
+            return bool(built.maps.limiters["started"][LIMITERS] == 0)
+
+        waited(released, "the QP to recover")
+
+    @pytest.mark.parametrize(("before_first", "outcome"), [(PORTS.clock, [1, 0]), (SWP1, [0, 1])])
+    def test_a_cnp_has_failed_that_reaches_none(self, built: Switch, before_first: int, outcome: list[int]) -> None:
+        """One whose link is down cannot be reached, and sends nothing; here that is swp2."""
         start(built, limiting(RATE // 10))
+        built.maps.nodes["first_port"] = before_first
         built.maps.config["index"][SWP2] = 4711
         built.rx(build.cnp(PATH, OURS), port=SWP1)
-        assert [built.maps.counters[SWP1][f"rp_cnp_{name}"] for name in ("handled", "failed")] == [0, 1]
+        assert [built.maps.counters[SWP1][f"rp_cnp_{name}"] for name in ("handled", "failed")] == outcome
 
 
 class TestFifo:
@@ -204,6 +218,25 @@ class TestFifo:
             assert built.maps.limiters[0]["waiting"] == 4
             pause(built, 0)
             assert [wire.next() for _ in range(5)] == [frame] * 5
+
+    def test_packets_that_passed_before_the_first_cnp_release_no_other(self, built: Switch) -> None:
+        """Another QP is limited, so that packets are looked up, and a pause holds those that passed."""
+        start(built, limiting(RATE // 10))
+        built.connect(PATH.dst, FREE, PATH.src, THEIRS + 1, fresh=False)
+        for qpn in (OURS, FREE):
+            built.rx(build.cnp(PATH, qpn))
+        built.maps.limiters["started"][1] = 0
+        built.maps.ports["state"]["limited"][SWP1] = 1
+        frame = write(THEIRS + 1, 1000, replace(BACK, dscp=LOSSLESS))
+        with built.wire() as wire:
+            pause(built, 0xFFFF)
+            send(built, *[frame] * 3)
+            built.rx(build.cnp(PATH, FREE))
+            send(built, *[frame] * 2)
+            pause(built, 0)
+            assert [wire.next() for _ in range(5)] == [frame] * 5
+        waited(lambda: built.maps.limiters[1]["in_queue"] == 0, "the last to be counted")
+        assert built.maps.limiters[1]["packets"] == 2
 
     def test_in_a_storm_what_reaches_the_queue_is_dropped_and_the_qp_goes_on(self, built: Switch) -> None:
         watchdog = WatchdogQos(enabled=True, detection=0.02, restoration=0.02, action=StormAction.DROP)
