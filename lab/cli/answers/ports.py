@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from lab.cli.answers.base import Answer
+from lab.cli.answers.base import Answer, Models
+from lab.model.qos.congestion import cc_registers
+
+if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
+    from lab.model.qos.congestion.cc_registers import CcRegisters
+else:
+    CcRegisters = Models().of(cc_registers.CcRegisters)
 
 
 class PoolAnswer(Answer):
@@ -152,31 +158,8 @@ class PfcAnswer(Answer):
     watchdog: Watchdog
 
 
-class CcRegistersAnswer(Answer):
+class CcRegistersAnswer(CcRegisters):
     """The registers of a NIC's congestion control, with NVIDIA's names: times in seconds, rates in bit/s."""
-
-    rpg_time_reset: float
-    rpg_byte_reset: int
-    """Bytes; 0 turns the byte counter off. The hardware counts in units of 64 bytes."""
-    rpg_threshold: int
-    rpg_ai_rate: int
-    rpg_hai_rate: int
-    rpg_gd: int
-    rpg_min_dec_fac: int
-    rpg_min_rate: int
-    dce_tcp_g: int
-    """Part of alpha that an update retains, of 1024."""
-    dce_tcp_rtt: float
-    rate_reduce_monitor_period: float
-    initial_alpha_value: int
-    """alpha at the first CNP, of 1024."""
-    rate_to_set_on_first_cnp: int
-    """0: the first CNP leaves the rate."""
-    clamp_tgt_rate: bool
-    clamp_tgt_rate_after_time_inc: bool
-    min_time_between_cnps: float
-    cnp_dscp: int
-    cnp_802p_prio: int
 
 
 class CcAnswer(Answer):

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import TYPE_CHECKING, Literal
 
 from lab.cli.answers.base import Answer, Models
+from lab.dataplane import limited_qps
 from lab.model.values import expectation
 from lab.rdma import measure, receive_cap, window_counters
 
 if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
+    from lab.dataplane.limited_qps import LimitedQp
     from lab.model.values.expectation import ExpectationResult
     from lab.rdma.measure import BandwidthResult, LatencyResult, Total
     from lab.rdma.receive_cap import Arrived
     from lab.rdma.window_counters import Balance
 else:
-    _MODELS = Models(besides={window_counters.Balance: {"under_way": int}})
+    _MODELS = Models(
+        names=(ipaddress,),
+        besides={window_counters.Balance: {"under_way": int}, limited_qps.LimitedQp: {"address": str, "peer": str}},
+    )
     Arrived, Balance = _MODELS.of(receive_cap.Arrived), _MODELS.of(window_counters.Balance)
     BandwidthResult, LatencyResult = _MODELS.of(measure.BandwidthResult), _MODELS.of(measure.LatencyResult)
+    LimitedQp = _MODELS.of(limited_qps.LimitedQp)
     ExpectationResult = _MODELS.of(expectation.ExpectationResult)
     Total = _MODELS.of(measure.Total)
 
@@ -70,26 +77,8 @@ class RdmaDevice(Answer):
     gids: list[GidAnswer]
 
 
-class LimitedQpAnswer(Answer):
+class LimitedQpAnswer(LimitedQp):
     """A QP of ``rocelab rdma show`` that congestion control holds below the line rate of a NIC."""
-
-    node: str
-    interface: str
-    qpn: int
-    address: str
-    peer: str
-    peer_qpn: int
-    rate: int
-    """In bit/s on the wire, when its last packet left or its last CNP came."""
-    target: int
-    """The rate to which it recovers, in bit/s."""
-    alpha: float
-    """The estimate of congestion, from 0 to 1."""
-    cnps: int
-    packets: int
-    """Sent since its first CNP."""
-    waiting: int
-    """Packets that wait in the NIC for their time."""
 
 
 class RdmaShow(Answer):

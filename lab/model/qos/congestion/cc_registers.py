@@ -41,44 +41,44 @@ class CnpModeration(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CcRegisters:
-    """The registers of one NIC: times in seconds, rates in bit/s, sizes in bytes.
-
-    - ``rpg_time_reset``: time between two increases without a CNP
-    - ``rpg_byte_reset``: bytes between two increases; 0 turns the byte counter off. The hardware counts in 64 bytes.
-    - ``rpg_threshold``: increases of one kind until additive increase; hyper increase after that many of both kinds
-    - ``rpg_ai_rate``, ``rpg_hai_rate``: steps of the target rate in additive and hyper increase
-    - ``rpg_gd``: the rate is cut by rate x alpha / 2^gd. alpha has 10 bits, so 11 is alpha / 2.
-    - ``rpg_min_dec_fac``: percent of the rate that a single cut leaves at least
-    - ``rpg_min_rate``: no cut goes below this rate
-    - ``dce_tcp_g``: part of alpha that an update retains, of 1024
-    - ``dce_tcp_rtt``: time between two updates of alpha
-    - ``rate_reduce_monitor_period``: time between two looks for CNPs that cut; 0 cuts at each CNP
-    - ``initial_alpha_value``: alpha at the first CNP of a QP, of 1024
-    - ``rate_to_set_on_first_cnp``: rate and target at the first CNP; 0 leaves them
-    - ``clamp_tgt_rate``: every cut sets the target to the rate before the cut
-    - ``clamp_tgt_rate_after_time_inc``: so does a cut after an increase by the timer
-    - ``min_time_between_cnps``: time between two CNPs, in the scope of ``CnpModeration``
-    - ``cnp_dscp``, ``cnp_802p_prio``: the DSCP of CNPs, and their PCP where they carry a VLAN tag
-    """
+    """The registers of one NIC, with NVIDIA's names: times in seconds, rates in bit/s, sizes in bytes."""
 
     rpg_time_reset: float
+    """Time between two increases without a CNP."""
     rpg_byte_reset: int
+    """Bytes between two increases; 0 turns the byte counter off. The hardware counts in units of 64 bytes."""
     rpg_threshold: int
+    """Increases of one kind until additive increase; hyper increase after that many of both kinds."""
     rpg_ai_rate: int
+    """Step of the target rate in additive increase."""
     rpg_hai_rate: int
+    """Step of the target rate in hyper increase."""
     rpg_gd: int
+    """The rate is cut by rate x alpha / 2^gd. alpha has 10 bits, so 11 is alpha / 2."""
     rpg_min_dec_fac: int
+    """Percent of the rate that a single cut leaves at least."""
     rpg_min_rate: int
+    """No cut goes below this rate."""
     dce_tcp_g: int
+    """Part of alpha that an update retains, of 1024."""
     dce_tcp_rtt: float
+    """Time between two updates of alpha."""
     rate_reduce_monitor_period: float
+    """Time between two looks for CNPs that cut; 0 cuts at each CNP."""
     initial_alpha_value: int
+    """alpha at the first CNP of a QP, of 1024."""
     rate_to_set_on_first_cnp: int
+    """Rate and target at the first CNP; 0 leaves them."""
     clamp_tgt_rate: bool
+    """Every cut sets the target to the rate before the cut."""
     clamp_tgt_rate_after_time_inc: bool
+    """So does a cut after an increase by the timer."""
     min_time_between_cnps: float
+    """Time between two CNPs, in the scope of ``CnpModeration``."""
     cnp_dscp: int
+    """DSCP of CNPs."""
     cnp_802p_prio: int
+    """PCP of CNPs that carry a VLAN tag."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from lab.cli.app import app
 from lab.cli.fabrics import status
 from lab.cli.kit.output import stdout
 from lab.cli.tables.qos_table import ranges
+from lab.dataplane import qp_pairs
 from lab.dataplane.port_layout import EventKind
 from lab.errors import LabError, UsageError
 from tests.unit.dataplane.made_maps import log_event
@@ -262,6 +263,7 @@ def test_a_host_without_congestion_control_says_so(running: Running) -> None:
 
 def test_registers_are_set_while_the_fabric_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(fabric("connectx"), tmp_path, monkeypatch)
+    monkeypatch.setattr(qp_pairs, "are_learned", lambda _fabric: True)
     qos("set", "h1", "nic.cc.rpg_ai_rate=10Mbit", "nic.cc.np=false")
     cc = open_fabric(None).qos["h1"].ports["eth1"].cc
     assert cc is not None
