@@ -277,7 +277,7 @@ def _make_root(directory: Path) -> None:
     except PermissionError as error:
         raise EnvironmentLacks(f"{directory} cannot be written", "run as root, or in the VM with --vm") from error
     except OSError as error:
-        raise EnvironmentLacks(f"{directory}: {error.strerror}", "free space or mend /run") from error
+        raise EnvironmentLacks(f"{directory}: {error.strerror}", "free space, or repair /run") from error
 
 
 def remove_empty_roots() -> None:

@@ -18,7 +18,7 @@ from lab.kernel.process.signals import received
 from lab.scenario.challenges.challenge_record import MARK, Challenge, ChallengeInfo
 from lab.scenario.stage import Stage
 from lab.telemetry.record.recorder import Recorder
-from lab.telemetry.sample.child_process import Control, Offspring, failure
+from lab.telemetry.sample.child_process import ChildProcess, Control, failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -124,7 +124,7 @@ def begin(fabric: Fabric, scenario: Scenario[Any], folder: Path, seed: int, bega
         )
         _attend(fabric, scenario, seed, challenge, lambda: control.say({"stands": True}))
 
-    attendant = Offspring(f"the challenge of {fabric.name}", work)
+    attendant = ChildProcess(f"the challenge of {fabric.name}", work)
     try:
         said = attendant.ask({"do": "begin"}, timeout=_BEGINNING)
     except BaseException:

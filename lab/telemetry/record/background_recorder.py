@@ -11,7 +11,7 @@ from lab.backends.recorders import enlisted
 from lab.kernel.process import cgroup
 from lab.kernel.process.signals import received
 from lab.telemetry.record.recorder import Recorder
-from lab.telemetry.sample.child_process import Control, Offspring, failure
+from lab.telemetry.sample.child_process import ChildProcess, Control, failure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ def start(folder: Path, fabric: Fabric, *, hz: float, captures: Sequence[str]) -
             control.say({"begun": True})
             _wait(recorder, signals)
 
-    said = Offspring(f"recorder {folder.name}", work).ask({"do": "begin"})
+    said = ChildProcess(f"recorder {folder.name}", work).ask({"do": "begin"})
     if "error" in said:
         raise failure(said)
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from lab.backends.backend import Fabric
     from lab.kernel.process.process import Completed
     from lab.model.qos.port import NodeQos
-    from lab.telemetry.sample.child_process import Offspring
+    from lab.telemetry.sample.child_process import ChildProcess
 
 DEFAULT_HZ: Final = 20.0
 MOST_HZ: Final = 200.0
@@ -54,8 +54,8 @@ class Recorder:
     fabric: Fabric
     about: dict[str, Any]
     with_state: bool
-    _sampler: Offspring
-    _others: list[Offspring] = field(default_factory=list)
+    _sampler: ChildProcess
+    _others: list[ChildProcess] = field(default_factory=list)
     _ended: bool = False
     _configured: dict[str, NodeQos] = field(default_factory=dict)
     _forwards: dict[str, Any] = field(default_factory=dict)
@@ -238,7 +238,7 @@ def _describe(folder: Folder, fabric: Fabric, about: Mapping[str, Any], paramete
     files.write_json(folder.facts("host"), host_facts())
 
 
-def _answer(folder: Folder, sampler: Offspring, what: str) -> dict[str, Any]:
+def _answer(folder: Folder, sampler: ChildProcess, what: str) -> dict[str, Any]:
     said = sampler.ask({"do": what})
     if "error" in said:
         raise OperationFailed(f"recording {folder.path}: {said['error']}")

@@ -49,7 +49,7 @@ class Control:
             self._end.send(json.dumps(answer).encode())
 
 
-class Offspring:
+class ChildProcess:
     """The parent's end of a child that runs ``work``; ``keep`` are descriptors that stay open in the child."""
 
     def __init__(self, name: str, work: Callable[[Control], None], keep: Iterable[int] = ()) -> None:

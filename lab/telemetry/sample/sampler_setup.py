@@ -19,7 +19,7 @@ from lab.kernel.netlink.interfaces import indices
 from lab.kernel.packets.live_capture import LiveCapture
 from lab.kernel.process.time_source import lives_in
 from lab.rdma import rxe
-from lab.telemetry.sample.child_process import Offspring, allow
+from lab.telemetry.sample.child_process import ChildProcess, allow
 from lab.telemetry.sample.link_source import LinkSource
 from lab.telemetry.sample.port_source import PortSource, describe_events
 from lab.telemetry.sample.qp_rates import QpRates
@@ -44,12 +44,12 @@ _SPARE: Final = 64
 """Allowance for other open files."""
 
 
-def sampling(folder: Folder, fabric: Fabric, hz: float) -> Offspring:
+def sampling(folder: Folder, fabric: Fabric, hz: float) -> ChildProcess:
     """Start the process that samples a fabric into a recording's log."""
     return _sampling(f"the sampler of {folder.path}", folder.log, fabric, hz)
 
 
-def watching(fabric: Fabric, hz: float, descriptor: int) -> Offspring:
+def watching(fabric: Fabric, hz: float, descriptor: int) -> ChildProcess:
     """Start the process that samples a fabric for a live reader; it takes over the descriptor.
 
     Events of ports and of the kernel are not logged.
@@ -57,7 +57,7 @@ def watching(fabric: Fabric, hz: float, descriptor: int) -> Offspring:
     return _sampling(f"the sampler of {fabric.name}", descriptor, fabric, hz)
 
 
-def _sampling(name: str, target: Path | int, fabric: Fabric, hz: float) -> Offspring:
+def _sampling(name: str, target: Path | int, fabric: Fabric, hz: float) -> ChildProcess:
     nodes = fabric.topology.nodes
     allow(4 * len(nodes) + 32 * len(nodes) + _SPARE)
     with ExitStack() as opened:
@@ -67,7 +67,7 @@ def _sampling(name: str, target: Path | int, fabric: Fabric, hz: float) -> Offsp
             descriptors += told.descriptors if told is not None else []
         for source in sampler.sources:
             descriptors += getattr(source, "descriptors", [])
-        return Offspring(name, sampler.run, descriptors)
+        return ChildProcess(name, sampler.run, descriptors)
 
 
 def _sampler(target: Path | int, fabric: Fabric, hz: float, opened: ExitStack) -> Sampler:
@@ -157,7 +157,7 @@ def _is_live(fabric: Fabric) -> Callable[[], bool]:
     return journal.is_there
 
 
-def capturing(folder: Folder, fabric: Fabric, links: Sequence[str], snaplen: int) -> Offspring:
+def capturing(folder: Folder, fabric: Fabric, links: Sequence[str], snaplen: int) -> ChildProcess:
     """Start the process that captures some links into a recording, ``snaplen`` bytes of each packet.
 
     UsageError if there is no such link.
@@ -166,7 +166,7 @@ def capturing(folder: Folder, fabric: Fabric, links: Sequence[str], snaplen: int
     folder.captures.mkdir(exist_ok=True)
     file = os.open(folder.captures / "packets.pcapng", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
-        capture = Offspring(
+        capture = ChildProcess(
             f"the capture of {folder.path}", lambda control: _capture(control, file, points, snaplen), [file]
         )
     finally:

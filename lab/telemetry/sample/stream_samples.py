@@ -13,7 +13,7 @@ from lab.telemetry.sample.sampler_setup import watching
 
 if TYPE_CHECKING:
     from lab.backends.backend import Fabric
-    from lab.telemetry.sample.child_process import Offspring
+    from lab.telemetry.sample.child_process import ChildProcess
 
 _LOOK: Final = 1.0
 """Seconds between two checks whether the fabric still exists and the pipe is still read."""
@@ -38,7 +38,7 @@ def write_samples(fabric: Fabric, hz: float, descriptor: int) -> None:
         raise OperationFailed(f"fabric {fabric.name} was taken down", "rocelab ls lists running fabrics")
 
 
-def _is_gone_at_the_end(sampler: Offspring, signals: int, descriptor: int) -> bool:
+def _is_gone_at_the_end(sampler: ChildProcess, signals: int, descriptor: int) -> bool:
     """Wait for a signal, the reader's end, or the fabric's end; return whether it was the fabric's."""
     watched = select.poll()
     watched.register(signals, select.POLLIN)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.telemetry.sample.child_process import Offspring
+from lab.telemetry.sample.child_process import ChildProcess
 from lab.telemetry.sample.sampler import Sampler
 from lab.telemetry.store.log_store import LogStore
 from lab.telemetry.store.rawlog import LogWriter
@@ -45,9 +45,9 @@ def log_at(path: Path) -> LogWriter:
     return LogWriter(path, header, 0, 1)
 
 
-def started(log: LogWriter, live: Path) -> Offspring:
+def started(log: LogWriter, live: Path) -> ChildProcess:
     sampler = Sampler(log, [Clockwork()], 10**9 // HZ, live.exists)
-    child = Offspring("the sampler", sampler.run, [log.descriptor])
+    child = ChildProcess("the sampler", sampler.run, [log.descriptor])
     log.close()
     return child
 

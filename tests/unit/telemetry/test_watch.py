@@ -14,7 +14,7 @@ from lab.telemetry.sample import stream_samples
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.telemetry.sample.child_process import Offspring
+    from lab.telemetry.sample.child_process import ChildProcess
 
 
 class Sampler:
@@ -51,7 +51,7 @@ def gone_at_the_end(monkeypatch: pytest.MonkeyPatch, pipe: tuple[int, int], samp
     monkeypatch.setattr(stream_samples, "_is_read", lambda _: next(said))
     signals, waker = os.pipe()
     try:
-        asked: Offspring = sampler  # type: ignore[assignment]
+        asked: ChildProcess = sampler  # type: ignore[assignment]
         return stream_samples._is_gone_at_the_end(asked, signals, pipe[1])
     finally:
         os.close(signals)

@@ -98,8 +98,8 @@ def test_a_filter_means(text: str, meaning: object) -> None:
         ("ce cnp", "position 4: expected 'and', 'or' or the end, found 'cnp'"),
         ("ce and", "position 7: expected 'not', '('"),
         ("host h1", "no fabric is running to look up 'h1': write its IP address"),
-        ("not " * (MAX_DEPTH + 1) + "ce", f"expected no more than {MAX_DEPTH} parentheses and 'not'"),
-        ("(" * (MAX_DEPTH + 1) + "ce", f"expected no more than {MAX_DEPTH} parentheses and 'not'"),
+        ("not " * (MAX_DEPTH + 1) + "ce", f"expected at most {MAX_DEPTH} nested parentheses and 'not'"),
+        ("(" * (MAX_DEPTH + 1) + "ce", f"expected at most {MAX_DEPTH} nested parentheses and 'not'"),
         (" " * (MAX_TEXT + 1), f"a filter of {MAX_TEXT + 1} characters"),
     ],
 )

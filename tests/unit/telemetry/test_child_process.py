@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from lab.errors import OperationFailed, UsageError
-from lab.telemetry.sample.child_process import Control, Offspring, failure
+from lab.telemetry.sample.child_process import ChildProcess, Control, failure
 from tests.patience import PATIENCE
 
 FDS = Path("/proc/self/fd")
 _PARENT = """
 import sys, time
-from lab.telemetry.sample.child_process import Offspring
-child = Offspring("the child", lambda control: control.heard())
+from lab.telemetry.sample.child_process import ChildProcess
+child = ChildProcess("the child", lambda control: control.heard())
 print(child.pid, flush=True)
 time.sleep(60)
 """
@@ -32,7 +32,7 @@ def answers(control: Control) -> None:
 
 def test_it_answers_and_has_open_what_it_was_to_keep(tmp_path: Path) -> None:
     with (tmp_path / "mine").open("w") as mine, (tmp_path / "its").open("w") as its:
-        child = Offspring("the child", answers, [its.fileno()])
+        child = ChildProcess("the child", answers, [its.fileno()])
         said = child.ask({"do": "this"})
         assert said["said"] == {"do": "this"}
         assert its.fileno() in said["open"]
@@ -45,7 +45,7 @@ def test_one_that_fails_says_why_and_then_nobody_answers() -> None:
         control.heard()
         raise OperationFailed("it cannot be", "try another")
 
-    child = Offspring("the child", fails)
+    child = ChildProcess("the child", fails)
     said = child.ask({})
     assert said["error"] == "it cannot be: try another"
     assert repr(failure(said)) == repr(OperationFailed("it cannot be", "try another"))
@@ -58,7 +58,7 @@ def test_one_that_failed_before_it_was_asked_says_why_all_the_same() -> None:
     def fails(_: Control) -> None:
         raise UsageError("it was wrong")
 
-    child = Offspring("the child", fails)
+    child = ChildProcess("the child", fails)
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     assert repr(failure(child.ask({}))) == repr(UsageError("it was wrong", ""))
     assert child.end() == 1
@@ -69,7 +69,7 @@ def test_one_that_failed_with_our_words_unread_says_why_all_the_same() -> None:
         select.select([control.descriptors[0]], [], [])
         raise UsageError("it was wrong")
 
-    child = Offspring("the child", fails)
+    child = ChildProcess("the child", fails)
     assert repr(failure(child.ask({}))) == repr(UsageError("it was wrong", ""))
     assert child.end() == 1
 
@@ -84,7 +84,7 @@ def test_an_answer_that_came_too_late_is_not_that_of_the_next_question(missed: i
                 os.read(held, 1)
             control.say(said)
 
-    child = Offspring("the child", slow, [held])
+    child = ChildProcess("the child", slow, [held])
     for number in range(missed):
         with pytest.raises(OperationFailed, match=r"the child does not answer within 0\.05 s"):
             child.ask({"number": number}, timeout=0.05)
