@@ -1,10 +1,10 @@
-"""pytest for one file after another, in forks of a process that has imported what takes long: no start for each.
+"""pytest for one session after another, in forks of a process that has imported what takes long: no start for each.
 
 The process collects the first file before it forks. Every fork inherits pytest's plugins and the modules that this
 file and its conftests import, with rewritten assertions. It imports only what its own file needs besides.
 
-``python -m tests.forks [PYTEST ARGS]`` reads a file's name from each line of its input, and says how its tests ended
-with a line that begins with ``ENDED``.
+``python -m tests.forks [PYTEST ARGS]`` reads the files of a session from each line of its input, and says how its
+tests ended with a line that begins with ``ENDED``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import gc
 import io
 import os
 import sys
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -39,9 +40,16 @@ def tested(arguments: list[str]) -> int:
 
 
 def collect(arguments: list[str]) -> None:
-    """Import what pytest imports for ``arguments``; errors are reported by the fork that runs the tests."""
+    """Import what pytest imports for ``arguments``, and try what this machine has.
+
+    Errors are reported by the fork that runs the tests.
+    """
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         pytest.main(["--collect-only", "--quiet", *arguments])
+    from tests.conftest import NEEDS, what_lacks  # noqa: PLC0415 - tests.shards imports this module, and no conftest
+
+    for marker in NEEDS.keys() & {part for argument in arguments for part in Path(argument).parts[1:2]}:
+        what_lacks(marker)  # each fork inherits the answer
     gc.collect()
     gc.freeze()
 
@@ -49,9 +57,9 @@ def collect(arguments: list[str]) -> None:
 def main() -> None:
     """Test what the input names."""
     warm_up()
-    resident.start_for_children()
+    resident.fork_for_children()
     for number, line in enumerate(sys.stdin):
-        arguments = [*sys.argv[1:], line.strip()]
+        arguments = [*sys.argv[1:], *line.split()]
         if number == 0:
             collect(arguments)
         code = tested(arguments)

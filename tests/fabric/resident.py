@@ -84,10 +84,8 @@ def address() -> str:
     """Where the resident listens, which is started for the first who asks and ends with this process."""
     if known := os.environ.get(_ADDRESS):
         return f"\0{known}"
-    name = f"rocelab-tests-{os.urandom(8).hex()}"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        listener.bind(f"\0{name}")
-        listener.listen()
+    name, listener = _listening()
+    with listener:
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.fabric.resident", str(listener.fileno())],
             stdin=subprocess.PIPE,
@@ -98,18 +96,52 @@ def address() -> str:
     return f"\0{name}"
 
 
-def start_for_children() -> None:
-    """Start one for all processes that this one starts."""
-    os.environ[_ADDRESS] = address().removeprefix("\0")
+def _listening() -> tuple[str, socket.socket]:
+    """An abstract address, and a socket that listens there."""
+    name = f"rocelab-tests-{os.urandom(8).hex()}"
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(f"\0{name}")
+    listener.listen()
+    return name, listener
 
 
-def main() -> None:
-    """Load, serve until the starter has ended, and in a child run the command."""
-    warm_up()
-    request = Resident(socket.socket(fileno=int(sys.argv[1]))).serve()
+def fork_for_children() -> None:
+    """Fork one for all processes that this one starts, from what this one has imported: ``warm_up`` comes first."""
+    name, listener = _listening()
+    its_input, ours = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.close(ours)
+        os.dup2(its_input, 0)
+        os.close(its_input)
+        try:
+            serve(listener)
+        finally:
+            os._exit(0)
+    os.close(its_input)
+    listener.close()
+    os.environ[_ADDRESS] = name
+    atexit.register(_ended, pid, ours)
+
+
+def _ended(pid: int, its_input: int) -> None:
+    """End its input, and so it."""
+    os.close(its_input)
+    os.waitpid(pid, 0)
+
+
+def serve(listener: socket.socket) -> None:
+    """Serve until the input ends, and in a child run the command."""
+    request = Resident(listener).serve()
     if request is not None:
         wanted = request.environment.pop(TRAP, "")
         run(request, functools.partial(trapped, wanted) if wanted else run_command)
+
+
+def main() -> None:
+    """Load and serve."""
+    warm_up()
+    serve(socket.socket(fileno=int(sys.argv[1])))
 
 
 if __name__ == "__main__":
