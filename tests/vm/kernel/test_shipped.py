@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -20,34 +20,46 @@ from tests.vm.build_objects import SOURCES, build
 from tests.vm.one_switch import waited
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+PORT: Final = next(source for source in SOURCES if source.name == "port.bpf.c")
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """The port's sources at another place."""
-    (source,) = (source for source in SOURCES if source.name == "port.bpf.c")
-    shutil.copytree(source.parent, tmp_path / "bpf")
-    return tmp_path / "bpf" / source.name
+
+def copied(source: Path, folder: Path) -> Path:
+    """A program's sources, and the object that is shipped with them, at another place."""
+    shutil.copytree(source.parent, folder / "bpf")
+    return folder / "bpf" / source.name
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Sources of the port that the verifier refuses, with an empty cache of objects."""
+    copy = copied(PORT, tmp_path_factory.mktemp("refused"))
+    checked = "if (!rl_find_at(&port, skb))\n\t\treturn TC_ACT_UNSPEC;"
+    text = copy.read_text()
+    assert checked in text
+    copy.write_text(text.replace(checked, "rl_find_at(&port, skb);", 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield copy
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
-def test_a_shipped_object_is_what_its_sources_make(source: Path, tmp_path: Path) -> None:
-    assert build(source, tmp_path / "again.o").read_bytes() == clang.shipped(source).read_bytes()
+def test_a_shipped_object_is_what_its_sources_make_wherever_they_lie(source: Path, tmp_path: Path) -> None:
+    copy = copied(source, tmp_path)
+    assert build(copy, tmp_path / "again.o").read_bytes() == clang.shipped(source).read_bytes()
+    assert clang.compile_bpf(copy).parent == copy.parent
 
 
-def test_where_the_sources_lie_is_not_part_of_the_object(copy: Path, tmp_path: Path) -> None:
-    assert build(copy, tmp_path / "elsewhere.o").read_bytes() == clang.shipped(copy).read_bytes()
-
-
-def test_other_sources_make_another_object_and_do_not_get_the_shipped_one(copy: Path, tmp_path: Path) -> None:
-    before = clang.compile_bpf(copy)
-    assert before.parent == copy.parent
+def test_other_sources_or_headers_do_not_get_the_shipped_object(refused: Path, tmp_path: Path) -> None:
+    made = clang.compile_bpf(refused)
+    assert made.parent != refused.parent
+    copy = copied(PORT, tmp_path)
+    assert clang.shipped(copy).is_file()
     header = copy.with_name("watchdog.h")
     header.write_text(header.read_text().replace("restored++", "restored += 2"))
-    assert build(copy, tmp_path / "changed.o").read_bytes() != before.read_bytes()
-    after = clang.compile_bpf(copy)
-    assert after.parent != copy.parent
+    assert not clang.shipped(copy).exists()
 
 
 def loaded() -> list[str]:
@@ -68,15 +80,10 @@ def test_doctor_tries_the_programs_themselves_and_leaves_nothing() -> None:
 
 
 def test_a_verifier_that_refuses_them_is_told_alike_by_doctor_and_up(
-    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    refused: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As that of Linux 6.18 does: it has BPF qdiscs, and all of port_rx is too much for it."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    checked = "if (!rl_find_at(&port, skb))\n\t\treturn TC_ACT_UNSPEC;"
-    text = copy.read_text()
-    assert checked in text
-    copy.write_text(text.replace(checked, "rl_find_at(&port, skb);", 1))
-    monkeypatch.setattr(port_layout, "SOURCE", copy)
+    monkeypatch.setattr(port_layout, "SOURCE", refused)
     found = port_maps.trial()
     assert found.present is False
     assert "the verifier refuses program port_rx: " in found.detail
