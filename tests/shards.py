@@ -1,8 +1,8 @@
 """The VM's tests on a VM in virtual time for each core: ``python -m tests.shards [--long] [PYTEST ARGS]``.
 
-They are those without the marker ``long``, or with ``--long`` those that have it. Each VM takes the next file, the
-longest first by ``tests/vm/seconds.json``. In virtual time they cannot disturb each other: a busy host makes a file
-take longer, and its tests find the same.
+They are those without the marker ``long``, or with ``--long`` those that have it. Each VM takes the next session of
+pytest, the longest first by ``tests/vm/seconds.json``: a file, or the files of ``SESSIONS`` that share a fabric. In
+virtual time they cannot disturb each other: a busy host makes a file take longer, and its tests find the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,12 @@ from tests.forks import ENDED
 ROOT: Final = Path(__file__).parents[1]
 VM: Final = ROOT / "tests/vm"
 SECONDS: Final = VM / "seconds.json"
-"""About how many seconds each file takes, ``long`` tests included; the last line of a run has what it was."""
+"""About how many seconds each file takes, in CI or with ``--long``; the last line of a run has what sessions took."""
+SESSIONS: Final = (
+    ("incidents/test_probing.py", "incidents/test_diagnose.py", "fabrics/test_top.py"),
+)  # fmt: skip
+"""Files in ``tests/vm`` that use one fabric (``tests/vm/shared_fabric.py``), which their common session builds once.
+With ``--long`` each file has a session of its own, which takes much longer than the build."""
 _UNKNOWN: Final = 60.0
 _LONG: Final = "--long"
 _MARKED: Final = re.compile(r"\bmark\.long\b")
@@ -43,7 +48,7 @@ _DURATION: Final = re.compile(r"^[\d.]+s (setup|call|teardown) ")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one file's tests came to."""
+    """What the tests of a session came to; ``file`` names its files, separated by blanks."""
 
     file: str
     seconds: float
@@ -96,7 +101,7 @@ class Forks:
         self._running: subprocess.Popen[str] | None = None
 
     def tested(self, file: str) -> tuple[int, str]:
-        """The exit code and output of the tests in ``file``; where there is no VM (any more), what that gave."""
+        """The exit code and output of a session; where there is no VM (any more), what that gave."""
         if self._running is None or self._running.poll() is not None:
             code, output = rocelab(*self._start)
             if code:
@@ -147,11 +152,25 @@ def started(*words: str) -> subprocess.Popen[str]:
 
 
 def test_files(*, long: bool) -> list[str]:
-    """The VM's test files that have tests to run, the longest first: any that is ``long``, or any that is not."""
-    known: dict[str, float] = json.loads(SECONDS.read_text(encoding="ascii"))
+    """The VM's test files that have tests to run: any that is ``long``, or any that is not."""
     texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in sorted(VM.rglob("test_*.py"))}
-    names = [name for name, text in texts.items() if (_MARKED.search(text) if long else not _ALL_MARKED.search(text))]
-    return sorted(names, key=lambda name: -known.get(Path(name).name, _UNKNOWN))
+    return [name for name, text in texts.items() if (_MARKED.search(text) if long else not _ALL_MARKED.search(text))]
+
+
+def sessions(*, long: bool) -> list[str]:
+    """The sessions of pytest, each as the names of its files, the longest first."""
+    known: dict[str, float] = json.loads(SECONDS.read_text(encoding="ascii"))
+    files = test_files(long=long)
+    shared = [] if long else [" ".join(f"tests/vm/{name}" for name in session) for session in SESSIONS]
+    alone = [name for name in files if not any(name in session.split() for session in shared)]
+    return sorted(
+        [*shared, *alone], key=lambda session: -sum(known.get(name, _UNKNOWN) for name in short(session).split())
+    )
+
+
+def short(session: str) -> str:
+    """The files of a session without their folders."""
+    return " ".join(Path(file).name for file in session.split())
 
 
 def main() -> int:
@@ -161,7 +180,7 @@ def main() -> int:
     long = sys.argv[1:2] == [_LONG]
     wanted = ["-m", "long", *sys.argv[2:]] if long else ["-m", "not long", *sys.argv[1:]]
     arguments = [*_SLOWEST, *wanted]
-    names = test_files(long=long)
+    names = sessions(long=long)
     files: queue.SimpleQueue[str] = queue.SimpleQueue()
     outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
     for name in names:
@@ -200,7 +219,7 @@ def summarised(ended: list[Outcome], seconds: float) -> int:
     bad = [outcome.file for outcome in ended if not outcome.good]
     for file in bad:
         print(f"FAILED {file}")
-    print(json.dumps({Path(outcome.file).name: round(outcome.seconds) for outcome in ended}))
+    print(json.dumps({short(outcome.file): round(outcome.seconds) for outcome in ended}))
     failed = sums["failed"] + sums["error"]
     print(f"{sums['passed']} passed, {failed} failed, {sums['skipped']} skipped in {seconds:.0f} s")
     return 1 if bad or not sums["passed"] else 0

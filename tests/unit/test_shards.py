@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import queue
-from typing import TYPE_CHECKING
+
+import pytest
 
 from tests import shards
 from tests.patience import PATIENCE
 from tests.shards import Outcome
-
-if TYPE_CHECKING:
-    import pytest
 
 RED = Outcome("tests/vm/fabrics/test_qos.py", 9.0, 1, """
 FAILED or not, a line of somebody's output
@@ -46,6 +44,21 @@ def test_a_file_is_run_where_it_has_tests_of_the_kind() -> None:
     )
     assert {whole, some, none} & set(shards.test_files(long=True)) == {whole, some}
     assert {whole, some, none} & set(shards.test_files(long=False)) == {some, none}
+
+
+@pytest.mark.parametrize("long", [True, False])
+def test_every_file_is_in_one_session(long: bool) -> None:
+    """Those that share a fabric are in one session, but for ``long`` tests."""
+    sessions = shards.sessions(long=long)
+    found = [file for session in sessions for file in session.split()]
+    assert sorted(found) == shards.test_files(long=long)
+    assert any(" " in session for session in sessions) is not long
+
+
+def test_challenges_are_run_in_both_parts() -> None:
+    """Most of their tests are ``long``, by a mark that another file has a name for."""
+    for long in (True, False):
+        assert "tests/vm/incidents/test_challenges.py" in shards.test_files(long=long)
 
 
 def test_of_a_green_file_the_sums_are_shown_and_what_took_long(capsys: pytest.CaptureFixture[str]) -> None:

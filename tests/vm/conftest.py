@@ -17,9 +17,12 @@ from lab.rdma import rxe, sysfs
 from lab.rdma.measure import Nic, Pair
 
 from .queue_pair import Verbs
+from .shared_fabric import SharedFabric
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from lab.backends.backend import Fabric
 
 RATE: Final = 20_000_000
 """Bits per second of each direction of each link: what a software-emulated machine still carries when its two CPUs
@@ -138,3 +141,18 @@ def path(built: Path) -> Path:
     """The path, clean: only its rate limits it."""
     built.shape()
     return built
+
+
+@pytest.fixture(scope="session")
+def shared_fabric() -> Iterator[SharedFabric]:
+    """The fabric that is up, for all files of the session."""
+    shared = SharedFabric()
+    yield shared
+    shared.turn_to("")
+
+
+@pytest.fixture(scope="module")
+def incast(shared_fabric: SharedFabric) -> Iterator[Fabric]:
+    """topologies/incast.yaml, which each file leaves as it found it."""
+    yield shared_fabric.up("incast")
+    shared_fabric.settle()

@@ -14,25 +14,15 @@ from typing import TYPE_CHECKING, Any
 import pexpect
 import pytest
 
-from lab.backends.lifecycle import open_fabric
-from tests.fabric.command import ROOT, TOPOLOGIES, argv, rocelab, rocelab_json, running
+from tests.fabric.command import ROOT, argv, rocelab_json, running
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lab.backends.backend import Fabric
 
 pytestmark = [pytest.mark.vm, pytest.mark.backends, pytest.mark.timeout(900)]
 NAME = "incast"
 SINK = "leaf1:swp6"
 WRITE = ("rdma", "bw", "h1", "h4", "--duration", "8s")
-
-
-@pytest.fixture(scope="module")
-def fabric() -> Iterator[Fabric]:
-    rocelab("up", TOPOLOGIES / "incast.yaml")
-    yield open_fabric(NAME)
-    rocelab("down", "--fabric", NAME)
 
 
 def sent(fabric: Fabric) -> tuple[int, int]:
@@ -59,14 +49,15 @@ def samplers() -> list[str]:
     return [line for line in found.splitlines() if "pgrep" not in line]
 
 
-def test_a_ports_rate_is_what_the_kernel_counted_over_the_same_time(fabric: Fabric) -> None:
+def test_a_ports_rate_is_what_the_kernel_counted_over_the_same_time(incast: Fabric) -> None:
     with running(*WRITE) as writer:
-        while sent(fabric)[0] < 1_000_000:
+        idle = sent(incast)[0]
+        while sent(incast)[0] < idle + 1_000_000:
             time.sleep(0.1)
-        before, began = sent(fabric)
+        before, began = sent(incast)
         told = rocelab_json("top", "--fabric", NAME)
-        after, ended = sent(fabric)
-        shown = {host: tracked(fabric, host) for host in ("h1", "h4")}
+        after, ended = sent(incast)
+        shown = {host: tracked(incast, host) for host in ("h1", "h4")}
         assert writer.poll() is None
         writer.wait()
     average = (after - before) * 8 / ((ended - began) / 1e9)
@@ -74,7 +65,7 @@ def test_a_ports_rate_is_what_the_kernel_counted_over_the_same_time(fabric: Fabr
     assert told["seconds"] == pytest.approx(1.0, abs=0.1)
     port = told["ports"][SINK]
     assert port["tx_bps"] == pytest.approx(average, rel=0.03)
-    rate = next(link.rate for link in fabric.topology.links if SINK in map(str, link.ends))
+    rate = next(link.rate for link in incast.topology.links if SINK in map(str, link.ends))
     assert 0.8 * rate < port["tx_bps"] <= rate
     assert told["ports"]["h4:eth1"]["rx_bps"] == pytest.approx(port["tx_bps"], rel=0.02)
     assert told["devices"]["h4:eth1"]["rx_bps"] == pytest.approx(port["tx_bps"], rel=0.05)
@@ -92,7 +83,7 @@ def test_a_ports_rate_is_what_the_kernel_counted_over_the_same_time(fabric: Fabr
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("fabric")
+@pytest.mark.usefixtures("incast")
 def test_on_a_terminal_it_shows_the_ports_and_leaves_nothing_behind() -> None:
     words = argv("top", "--fabric", NAME)
     child: Any = pexpect.spawn(words[0], words[1:], timeout=300, dimensions=(30, 120), cwd=str(ROOT))
@@ -108,8 +99,8 @@ def test_on_a_terminal_it_shows_the_ports_and_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.long
-def test_who_only_reads_samples_ends_them_by_leaving(fabric: Fabric) -> None:
-    stream = argv("top", "--stream", "--fabric", fabric.name)
+def test_who_only_reads_samples_ends_them_by_leaving(incast: Fabric) -> None:
+    stream = argv("top", "--stream", "--fabric", incast.name)
     with subprocess.Popen(stream, stdout=subprocess.PIPE, cwd=ROOT) as sampler:
         assert sampler.stdout is not None
         assert os.read(sampler.stdout.fileno(), 4) == b"RTL1"

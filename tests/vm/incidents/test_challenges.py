@@ -50,7 +50,7 @@ def warm() -> Iterator[Warm]:
         score.unlink()
 
 
-@pytest.mark.parametrize("patience", [0.0, pytest.param(PATIENT, marks=LONG)])
+@pytest.mark.parametrize("patience", [0.0, pytest.param(PATIENT, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", [pytest.param(each, marks=() if each in BRIEF else LONG) for each in NAMES])
 def test_a_right_answer_passes(name: str, patience: float, warm: Warm, tmp_path: Path) -> None:
     fabric = topology_of(name)

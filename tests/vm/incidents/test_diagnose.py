@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from lab.backends.lifecycle import open_fabric
 from lab.cli.schemas import adapter
 from lab.model.hosts import parse_pair
 from lab.rdma.continuous_transfers import flowing
 from lab.rdma.measure import BandwidthTest
 from lab.rdma.nic_choice import find_pair
-from tests.fabric.command import TOPOLOGIES, rocelab
+from tests.fabric.command import rocelab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,23 +24,15 @@ if TYPE_CHECKING:
     from lab.backends.backend import Fabric
 
 pytestmark = [pytest.mark.vm, pytest.mark.backends, pytest.mark.timeout(600)]
-NAME: Final = "incast"
 WINDOW: Final = 1.5
 BEHIND: Final = 5.0
 """Seconds that an answer may take behind its window."""
 
 
-@pytest.fixture(scope="module")
-def fabric() -> Iterator[Fabric]:
-    rocelab("up", TOPOLOGIES / "incast.yaml")
-    yield open_fabric(NAME)
-    rocelab("down", "--fabric", NAME)
-
-
 @pytest.fixture(scope="module", autouse=True)
-def writing(fabric: Fabric) -> Iterator[None]:
+def writing(incast: Fabric) -> Iterator[None]:
     """h1 and h2 write to h4, and are paused for it."""
-    pairs = [find_pair(fabric, *parse_pair(pair)) for pair in ("h1:h4", "h2:h4")]
+    pairs = [find_pair(incast, *parse_pair(pair)) for pair in ("h1:h4", "h2:h4")]
     with flowing(pairs, BandwidthTest(qps=2, duration=1)):
         yield
 

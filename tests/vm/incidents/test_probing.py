@@ -12,47 +12,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from lab.backends import lifecycle
-from lab.model.topology import Role
-from tests.fabric.command import TOPOLOGIES, rocelab, running
+from tests.fabric.command import rocelab, running
+from tests.vm.shared_fabric import await_routes, kernel_routes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.vm, pytest.mark.backends, pytest.mark.timeout(600)]
-NAME: Final = "incast"
+    from lab.backends.backend import Fabric
+
+pytestmark = [pytest.mark.vm, pytest.mark.backends, pytest.mark.timeout(600), pytest.mark.usefixtures("incast")]
 WINDOW: Final = "3"
-LEARNT: Final = 60.0
-"""Seconds in which daemons have long learnt of each other again."""
 UNWRITTEN: Final = 51.2
 """Seconds of rxe's patience with a queue pair: less than that, and nobody has waited for one."""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def fabric() -> Iterator[None]:
-    rocelab("up", TOPOLOGIES / "incast.yaml")
-    yield
-    rocelab("down", "--fabric", NAME)
-
-
 @pytest.fixture
-def fault(request: pytest.FixtureRequest) -> Iterator[None]:
+def fault(request: pytest.FixtureRequest, incast: Fabric) -> Iterator[None]:
     """It is healed, and all routes are there again, before the next test begins."""
-    before = routes()
+    before = kernel_routes(incast)
     rocelab("fault", "inject", *request.param)
     yield
     rocelab("fault", "heal", "--all")
-    deadline = time.monotonic() + LEARNT
-    while (after := routes()) != before:
-        assert time.monotonic() < deadline, after
-        time.sleep(0.1)
-
-
-def routes() -> dict[str, str]:
-    """What the kernel of each switch has."""
-    fabric = lifecycle.open_fabric(NAME)
-    switches = [node.name for node in fabric.topology.nodes if node.role is not Role.HOST]
-    return {name: fabric.namespace(name).run(["ip", "route"]).stdout for name in switches}
+    await_routes(incast, before)
 
 
 def diagnosed(*options: str, expect: int) -> dict[str, Any]:
@@ -214,10 +195,10 @@ def test_one_that_is_killed_leaves_no_transfers() -> None:
     assert transfers() == []
 
 
+@pytest.mark.parametrize("options", [pytest.param((), marks=pytest.mark.long), ("--probe",)])
 @pytest.mark.parametrize("fault", [("rdma-device-lost", "h5")], indirect=True)
 @pytest.mark.usefixtures("fault")
-def test_an_rdma_device_that_is_gone_is_named_and_ends_no_diagnosis() -> None:
+def test_an_rdma_device_that_is_gone_is_named_and_ends_no_diagnosis(options: tuple[str, ...]) -> None:
     """With probes and without: who writes to whom leaves the host out."""
-    for options in ((), ("--probe",)):
-        causes = diagnosed(*options, expect=1)["causes"]
-        assert [(each["cause"], each["places"]) for each in causes] == [("rdma-device-lost", ["h5:eth1"])]
+    causes = diagnosed(*options, expect=1)["causes"]
+    assert [(each["cause"], each["places"]) for each in causes] == [("rdma-device-lost", ["h5:eth1"])]

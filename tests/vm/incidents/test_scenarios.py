@@ -6,6 +6,7 @@ configuration octet for octet.
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import time
@@ -40,8 +41,16 @@ LONG = pytest.mark.long
 KILLED = "pfc-storm"
 
 
+@functools.cache
 def topology_of(scenario: str) -> str:
-    return read_topology(library.topology_of(library.find(scenario))).name
+    """The name of a scenario's fabric."""
+    return name_in(library.topology_of(library.find(scenario)))
+
+
+@functools.cache
+def name_in(file: Path) -> str:
+    """The name in a topology file, of which many scenarios use the same."""
+    return read_topology(file).name
 
 
 NAMES = sorted(library.names(), key=lambda name: (topology_of(name) == topology_of(KILLED), topology_of(name), name))
