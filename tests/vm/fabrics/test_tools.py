@@ -1,28 +1,19 @@
 """What a network engineer looks around with runs in every node, and takes names: traceroute, mtr, tcpdump, iperf3.
 
-    h1 -- leaf1 -- spine1|spine2 -- leaf2 -- h3      clos-2x2: where the TTL of a packet runs out
+    h1 -- leaf1 -- spine1|spine2 -- leaf2 -- h5      incast: where the TTL of a packet runs out
 
 Judge: the addressing plan, and the arithmetic of what was asked for.
 """
 
 import json
-from collections.abc import Iterator
 from typing import IO
 
 import pytest
 
-from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json, running
+from tests.fabric.command import rocelab, rocelab_json, running
 
-pytestmark = [pytest.mark.vm, pytest.mark.backends, pytest.mark.timeout(300)]
-NAME = "tools"
-HOPS = ({"leaf1"}, {"spine1", "spine2"}, {"leaf2"}, {"h3"})
-
-
-@pytest.fixture(scope="module", autouse=True)
-def fabric() -> Iterator[None]:
-    rocelab("up", TOPOLOGIES / "clos-2x2.yaml", "--name", NAME, "--no-rdma")
-    yield
-    rocelab("down", "--fabric", NAME)
+pytestmark = [pytest.mark.vm, pytest.mark.backends, pytest.mark.timeout(300), pytest.mark.usefixtures("incast")]
+HOPS = ({"leaf1"}, {"spine1", "spine2"}, {"leaf2"}, {"h5"})
 
 
 def in_node(node: str, *words: str) -> str:
@@ -44,7 +35,7 @@ def await_line(stream: IO[str] | None, told: str) -> None:
 
 
 def passed(addresses: list[str]) -> None:
-    """That packets expired in the nodes between h1 and h3."""
+    """That packets expired in the nodes between h1 and h5."""
     known = owners()
     nodes = [known.get(address, address) for address in addresses]
     assert len(nodes) == len(HOPS), nodes
@@ -52,12 +43,12 @@ def passed(addresses: list[str]) -> None:
 
 
 def test_traceroute_names_each_hop() -> None:
-    lines = in_node("h1", "traceroute", "-n", "-q", "1", "h3").splitlines()[1:]
+    lines = in_node("h1", "traceroute", "-n", "-q", "1", "h5").splitlines()[1:]
     passed([line.split()[1] for line in lines])
 
 
 def test_mtr_reports_each_hop_and_no_loss() -> None:
-    report = json.loads(in_node("h1", "mtr", "--json", "--no-dns", "--report-cycles", "2", "h3"))["report"]
+    report = json.loads(in_node("h1", "mtr", "--json", "--no-dns", "--report-cycles", "2", "h5"))["report"]
     passed([hub["host"] for hub in report["hubs"]])
     assert {hub["Loss%"] for hub in report["hubs"]} == {0.0}
 
@@ -65,14 +56,14 @@ def test_mtr_reports_each_hop_and_no_loss() -> None:
 def test_tcpdump_sees_a_ping_that_passes_a_leaf() -> None:
     with running("exec", "leaf1", "--", "tcpdump", "-nn", "-c", "2", "-i", "swp3", "icmp") as tcpdump:
         await_line(tcpdump.stderr, "listening on swp3")
-        in_node("h1", "ping", "-c", "1", "h3")
+        in_node("h1", "ping", "-c", "1", "h5")
         seen, _ = tcpdump.communicate(timeout=60)
     assert [line.count("echo request") - line.count("echo reply") for line in seen.splitlines()] == [1, -1]
 
 
 def test_iperf3_carries_what_it_was_told_to() -> None:
-    with running("exec", "h3", "--", "iperf3", "-s", "-1", "--forceflush") as server:
+    with running("exec", "h5", "--", "iperf3", "-s", "-1", "--forceflush") as server:
         await_line(server.stdout, "Server listening")
-        ended = json.loads(in_node("h1", "iperf3", "-c", "h3", "-n", "64K", "-l", "1K", "--json"))["end"]
+        ended = json.loads(in_node("h1", "iperf3", "-c", "h5", "-n", "64K", "-l", "1K", "--json"))["end"]
         assert server.wait(60) == 0
     assert ended["sum_received"]["bytes"] == 64 * 1024
