@@ -29,7 +29,10 @@ VM: Final = ROOT / "tests/vm"
 SECONDS: Final = VM / "seconds.json"
 """About how many seconds each file takes, in CI or with ``--long``; the last line of a run has what sessions took."""
 SESSIONS: Final = (
-    ("incidents/test_probing.py", "incidents/test_diagnose.py", "fabrics/test_top.py", "fabrics/test_tools.py"),
+    (
+        "incidents/test_probing.py", "incidents/test_diagnose.py", "fabrics/test_top.py", "fabrics/test_tools.py",
+        "rdma/test_workload.py",
+    ),
 )  # fmt: skip
 """Files in ``tests/vm`` that use one fabric (``tests/vm/shared_fabric.py``), which their common session builds once.
 With ``--long`` each file has a session of its own, which takes much longer than the build."""

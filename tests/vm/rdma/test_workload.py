@@ -10,24 +10,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from lab.backends.lifecycle import open_fabric
 from lab.errors import OperationFailed
 from lab.scenario.stage import Stage
 from lab.scenario.traffic.background_traffic import pinging, streaming
 from lab.telemetry.read.program_series import echoes, received
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.record.recorder import Recorder
-from tests.fabric.command import TOPOLOGIES, rocelab
 from tests.vm.one_switch import OVERHEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from lab.backends.backend import Fabric
 
 pytestmark = [pytest.mark.vm, pytest.mark.backends, pytest.mark.timeout(600)]
-NAME = "incast"
 LINK = 100e6
 SEGMENT = 9000 - 20 - 20 - 12
 """Octets of payload in a TCP segment: without IPv4, TCP, and its timestamps."""
@@ -39,18 +35,11 @@ DELAY = 5e-3
 
 
 @pytest.fixture(scope="module")
-def fabric() -> Iterator[Fabric]:
-    rocelab("up", TOPOLOGIES / "incast.yaml")
-    yield open_fabric(NAME)
-    rocelab("down", "--fabric", NAME)
-
-
-@pytest.fixture(scope="module")
-def recorded(fabric: Fabric, tmp_path_factory: pytest.TempPathFactory) -> Recording:
+def recorded(incast: Fabric, tmp_path_factory: pytest.TempPathFactory) -> Recording:
     """TCP alone and at a tenth of the link, pings with and without delay and loss, messages at a pace."""
     folder = tmp_path_factory.mktemp("worked") / "run"
-    with Recorder.begin(folder, fabric, state=False) as recorder:
-        stage = Stage(fabric, recorder, 1, lambda _: None)
+    with Recorder.begin(folder, incast, state=False) as recorder:
+        stage = Stage(incast, recorder, 1, lambda _: None)
         with streaming(stage, "h1:h4"), stage.phase("tcp"):
             stage.hold(2)
         with streaming(stage, "h2:h5", "h3:h6", rate=10_000_000, dscp=26), stage.phase("slow-tcp"):
@@ -106,9 +95,9 @@ def test_messages_are_begun_at_the_pace_that_was_asked_for(recorded: Recording) 
     assert packets == pytest.approx(PACE, rel=0.01)
 
 
-def test_a_stream_to_nobody_says_so(fabric: Fabric, tmp_path: Path) -> None:
-    with Recorder.begin(tmp_path / "run", fabric, state=False) as recorder:
-        stage = Stage(fabric, recorder, 1, lambda _: None)
+def test_a_stream_to_nobody_says_so(incast: Fabric, tmp_path: Path) -> None:
+    with Recorder.begin(tmp_path / "run", incast, state=False) as recorder:
+        stage = Stage(incast, recorder, 1, lambda _: None)
         cut = stage.inject("link-down", "leaf1:swp6")
         with pytest.raises(OperationFailed, match="h1:h4"), streaming(stage, "h1:h4"):
             pass
