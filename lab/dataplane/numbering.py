@@ -42,7 +42,7 @@ class NodePorts:
     host: bool
     """Whether the node is a host: each of its NICs may have a drain, which has its own id."""
     first_nic: int = 0
-    """Of a host: the number of its first NIC among those of all hosts of the fabric."""
+    """The number of a host's first NIC among those of all hosts of the fabric."""
     found: tuple[int, ...] = ()
     """The ifindexes of the interfaces in an adopted lab; empty if rocelab created them."""
 

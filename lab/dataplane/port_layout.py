@@ -46,7 +46,7 @@ class Drop(IntEnum):
 
 
 class CnpScope(IntEnum):
-    """What the minimum time between two CNPs applies to (enum rl_cnp_moderation)."""
+    """The scope of the minimum time between two CNPs (enum rl_cnp_moderation)."""
 
     QP = _MODERATIONS["RL_CNP_PER_QP"]
     DESTINATION = _MODERATIONS["RL_CNP_PER_DESTINATION"]

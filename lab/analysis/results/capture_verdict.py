@@ -310,7 +310,7 @@ class _Survey:
         return sum(max(links.values()) for links in there if links)
 
     def _add_unread(self, flow: FlowFacts, resending: set[tuple[str, str]]) -> None:
-        """Add a flow if no READ was asked for again although responses are missing, or if it is a sample."""
+        """Add a flow if responses are missing and no READ was retried, or if it is a sample."""
         back = (flow.dst, flow.src)
         if not _is_sample(flow.responses, flow.response_gaps) and (back in resending or back not in self.answering):
             return

@@ -55,7 +55,7 @@ class QpRates:
         self._known = found
 
     def _limited(self, host: NodePorts) -> Iterator[LimitedQp]:
-        """Yield the limited QPs of a host; a look at its counters tells that there is none."""
+        """Yield the limited QPs of a host; its counters show whether there are any."""
         ports = slice(host.first + 1, host.first + 1 + host.nics)
         if self._maps.ports["state"]["limited"][ports].any():
             yield from limited_qps(self._maps, host)
