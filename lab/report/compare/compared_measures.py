@@ -64,4 +64,6 @@ PAYLOAD: Final = _timed("payload", "payload", MeasureUnit.BYTES, "bytes of messa
 COMPLETION: Final = _timed("completion", "completion time", MeasureUnit.SECONDS, "from first message to last")
 MEDIAN_MESSAGE: Final = _timed("message_median", "message, median", MeasureUnit.SECONDS, "median time of a message")
 SLOWEST_MESSAGE: Final = _timed("message_max", "message, slowest", MeasureUnit.SECONDS, "time of the slowest message")
+LIFETIME: Final = _timed("lifetime", "lifetime", MeasureUnit.SECONDS, "seconds for which a queue pair existed")
+QP_ERRORS: Final = _timed("qp_errors", "entered ERR", MeasureUnit.EVENTS, "times that a queue pair entered state ERR")
 DURATION: Final = _timed("duration", "duration", MeasureUnit.SECONDS, "length of a phase")

@@ -16,6 +16,7 @@ from lab.report.compare.paired_values import (
     transfer_values,
     transfers_by_name,
 )
+from lab.report.compare.queue_pair_values import queue_pair_values, queue_pairs_by_name
 from lab.telemetry.read.measures import MeasureScope
 from lab.telemetry.store.recording_folder import damage_as_invalid
 from lab.units import counted
@@ -37,7 +38,7 @@ class ComparedSection:
     """One kind of object: its values, changed ones first, and the names that exist in one recording only."""
 
     name: str
-    """ports, devices, buffers, transfers or phases."""
+    """ports, devices, buffers, transfers, queue_pairs or phases."""
     noun: str
     names: PairedNames
     values: tuple[ComparedValue, ...]
@@ -153,6 +154,10 @@ def _sections(a: ComparedRun, b: ComparedRun, threshold: float, *, phases: bool)
     names = paired_names(*moved)
     values = [value for name in names.both for value in transfer_values(name, moved[0][name], moved[1][name])]
     yield section("transfers", "transfer", names, values)
+    pairs = queue_pairs_by_name(a), queue_pairs_by_name(b)
+    names = paired_names(*pairs)
+    values = [value for name in names.both for value in queue_pair_values(name, pairs[0][name], pairs[1][name])]
+    yield section("queue_pairs", "queue pair", names, values)
     ports = paired_names(port_names(a.counters), port_names(b.counters))
     yield section("ports", "port", ports, port_values(a.counters, b.counters, ports.both))
     for name, noun, table, made in _COUNTED:

@@ -26,12 +26,14 @@ from lab.report.compare.figures_in_window import WindowCounters, WindowFigure
 from lab.report.compare.run_window import WindowChoice, read_run
 from lab.scenario import library
 from lab.telemetry.read.recording import Recording
+from lab.telemetry.sample.queue_pairs import SCHEMA
 from lab.telemetry.store import recording_folder as files
 from lab.telemetry.store.recording_folder import Folder
 from tests.unit.diagnose.recorded import one_sided
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.scenario.test_judge import incast, lost_at, storm
 from tests.unit.telemetry.made import RDMA, START, STEP, Made, plain_run
+from tests.unit.telemetry.played import queue_pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -203,6 +205,40 @@ def test_times_of_transfers_of_another_size_are_not_compared(tmp_path: Path) -> 
         })  # fmt: skip
     titles = {each[2] for each in changes(compared(tmp_path / "a", tmp_path / "b"), "transfers")}
     assert titles == {"payload", "goodput"}
+
+
+def with_queue_pairs(folder: Path, name: str, *rows: tuple[float, int, str, str]) -> Path:
+    """A free recording of ten seconds; a row is a second, QPN, state and program."""
+    making = Made(folder / name, fabric("lab"), hosts=("h1",))
+    for _ in range(10 * SECOND):
+        making.sample()
+    for second, qpn, state, program in rows:
+        making.log.rows(SCHEMA, START + int(second * 10**9), [queue_pair(qpn, state) | {"program": program}])
+    return making.finished()
+
+
+def test_queue_pairs_are_matched_in_their_order(tmp_path: Path) -> None:
+    """Their numbers differ. In B one enters ERR, another ends early, and there is one more."""
+    bw, none = "ib_write_bw", ""
+    a = [(0, 17, "RTS", bw), (0, 18, "RTS", bw), (0, 19, "RTS", "nccl"), (8, 17, "gone", none), (8, 18, "gone", none)]
+    b = [(0, 40, "RTS", bw), (0, 41, "RTS", bw), (0, 42, "RTS", "nccl"), (1, 43, "RTS", "nccl"),
+         (3, 42, "gone", none), (5, 41, "ERR", bw), (8, 40, "gone", none), (8, 41, "gone", none)]  # fmt: skip
+    found = compared(with_queue_pairs(tmp_path, "a", *a), with_queue_pairs(tmp_path, "b", *b))
+    assert sorted(each[:3] + each[4:] for each in changes(found, "queue_pairs")) == [
+        ("h1:eth1 ib_write_bw #2", None, "entered ERR", 1),
+        ("h1:eth1 nccl #1", None, "lifetime", 3),
+    ]
+    (section,) = [each for each in found.sections if each.name == "queue_pairs"]
+    assert (section.names.only_a, section.names.only_b) == ((), ("h1:eth1 nccl #2",))
+    assert "entered ERR" in write_comparison(found, 0.05, every=True)
+
+
+def test_when_polls_saw_queue_pairs_is_no_change(tmp_path: Path) -> None:
+    """Both polls may be a second late, and one that soon ends may be seen by none."""
+    a = [(0, 17, "RTS", "x"), (7, 17, "gone", ""), (2, 18, "RTS", "x"), (3, 18, "gone", "")]
+    b = [(1, 17, "RTS", "x"), (8.5, 17, "gone", "")]
+    found = compared(with_queue_pairs(tmp_path, "a", *a), with_queue_pairs(tmp_path, "b", *b))
+    assert not any(section.changed for section in found.sections)
 
 
 def test_devices_show_what_was_sent_again(tmp_path: Path) -> None:
