@@ -144,7 +144,7 @@ def findings(facts: AnalysisFacts) -> tuple[CaptureFinding, ...]:
     segments = _segments(facts)
     survey = _Survey(facts, segments)
     return (
-        *_file(facts, survey.copies),
+        *_file(facts, survey),
         *_bounds(facts),
         *loop_findings(facts),
         *path_findings(facts),
@@ -354,7 +354,7 @@ def name(flow: FlowFacts) -> str:
     return f"{flow.src} to {flow.dst} QP {flow.qp:#x}{tunnel} at {flow.link}"
 
 
-def _file(facts: AnalysisFacts, copies: int) -> Iterator[CaptureFinding]:
+def _file(facts: AnalysisFacts, survey: _Survey) -> Iterator[CaptureFinding]:
     damaged = facts.damage_count - facts.icrc.wrong
     if damaged:
         damages = [damage for damage in facts.damages if damage.what != WRONG_ICRC]
@@ -389,13 +389,14 @@ def _file(facts: AnalysisFacts, copies: int) -> Iterator[CaptureFinding]:
             " ib_write_bw -x)",
             note=True,
         )
-    if facts.copies_alike:
+    alike = min(facts.copies_alike, survey.copies)  # passes of a loop are no duplicates
+    if alike:
         yield CaptureFinding(
             f"{counted(facts.copies_alike, 'duplicate packet')} with identical headers: each is counted once",
             "the mirror covers both ingress and egress of a switch, or several switches",
             note=True,
         )
-    if copies := copies - facts.copies_alike:
+    if copies := survey.copies - alike:
         yield CaptureFinding(
             f"{counted(copies, 'duplicate packet')} from one hop or more further on: each is counted once",
             "the mirror covers ingress and egress of a router, or several routers; or a router sent the packets back",

@@ -23,13 +23,19 @@ def loop_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
     whose = names[0] if len(names) == 1 else f"{len(names)} flows, the first {names[0]}"
     packets = counted(sum(loop.packets for loop in facts.loops), "packet")
     hops = f" of {first.hops} hops" if first.hops else ""
-    ttl = "inner TTL" if first.inner else "TTL"
+    ttl = _ttl(first)
     yield CaptureFinding(
         f"{whose}: {packets} in a loop{hops}: PSN {first.psn} passed {_where(first)}, with a lower {ttl} each time",
         _meaning(first),
         count=len(names),
         examples=names[:_EXAMPLES],
     )
+
+
+def _ttl(loop: Loop) -> str:
+    """Return the field that routers decrement: IPv6 calls it hop limit (RFC 8200 section 3)."""
+    of_ipv6 = ":" in loop.src and (loop.inner or not loop.vnis)  # of a tunnel's outer header, the version is unknown
+    return ("inner " if loop.inner else "") + ("hop limit" if of_ipv6 else "TTL")
 
 
 def _meaning(loop: Loop) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import pytest
 
+from lab.cli.answers.comparisons import ComparedSectionAnswer
 from lab.cli.kit.scenario_verdict import told_of
 from lab.dataplane.port_layout import Drop
 from lab.errors import InvalidInput, UsageError
@@ -230,6 +231,7 @@ def test_queue_pairs_are_matched_in_their_order(tmp_path: Path) -> None:
     ]
     (section,) = [each for each in found.sections if each.name == "queue_pairs"]
     assert (section.names.only_a, section.names.only_b) == ((), ("h1:eth1 nccl #2",))
+    assert section.name in get_args(ComparedSectionAnswer.model_fields["name"].annotation)
     assert "entered ERR" in write_comparison(found, 0.05, every=True)
 
 

@@ -61,6 +61,7 @@ def test_two_routers_that_send_a_packet_back_to_each_other(passes: int, path: pa
     (finding,) = facts.findings
     assert not finding.note
     assert f"PSN 50 passed tap {passes} times" in finding.what
+    assert f"with a lower {'TTL' if path is packets.THERE else 'hop limit'} each time" in finding.what
     assert "routing loop" in finding.meaning
 
 
