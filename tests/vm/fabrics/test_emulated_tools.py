@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from lab.telemetry.read.recording import Recording
 from tests.fabric.command import hosts, rocelab, rocelab_json
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(300)]
@@ -73,15 +72,3 @@ def test_mlnx_qos_and_gids() -> None:
 def test_the_devices_own_counters_are_in_sys() -> None:
     folder = Path("/sys/class/infiniband/shown.h1.eth1/ports/1/hw_counters/sent_pkts")
     assert in_node("h1", "cat", str(folder)) == folder.read_text()
-
-
-def test_what_rdma_bw_moves_beside_a_recording_is_in_it(tmp_path: Path) -> None:
-    rocelab("record", "start", "moved", "-o", tmp_path)
-    told = rocelab_json("rdma", "bw", "h1", "h2", "--iterations", "50", "--size", "16KiB")
-    rocelab("record", "stop")
-    recording = Recording.open(tmp_path / "moved")
-    (moved,) = recording.transfers()
-    assert (moved.src, moved.dst, moved.messages, moved.size) == ("h1:eth1", "h2:eth1", 50, 16384)
-    assert moved.seconds == told["pairs"][0]["duration_s"]
-    begun, ended = recording.samples["ns"][[0, -1]]
-    assert begun < moved.ns < moved.end_ns < ended
