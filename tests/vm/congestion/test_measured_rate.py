@@ -38,6 +38,8 @@ GAPS = (0.05, 0.02, 0.005, 0.001, 0.3, 0.06, 0.1, 0.001, 0.5)
 WINDOW = 8
 """Packets whose gaps are judged together: a timer of the kernel is some microseconds late."""
 BOUND = 0.02
+UNCERTAIN = 30_000
+"""Nanoseconds between a packet's times in the port and in the capture. If the rate changes then, both are right."""
 QPS = 1024
 _ROOM = 1 << 26
 """Bytes of a socket's buffer, for all packets of a run."""
@@ -136,10 +138,17 @@ def deviation(model: NvidiaRegisters, cnps: Sequence[int], times: NDArray[np.int
     """How far the time that any ``WINDOW`` packets took is from the model's, as a fraction of that."""
     sent = [(int(at), SIZE) for at in times]
     states = list(run(NvidiaReactionPoint(model), cnps, int(times[-1]), sent))
-    place = np.searchsorted([state.time for state in states], times, side="right") - 1
-    rates = np.array([state.rate for state in states])[place]
-    expected = np.concatenate([[0], np.cumsum((SIZE + OVERHEAD) * 8 * NS / rates)])
+    changes, rates = np.array([state.time for state in states]), np.array([state.rate for state in states])
+    early, late = (rates[np.searchsorted(changes, times + by, side="right") - 1] for by in (-UNCERTAIN, UNCERTAIN))
     starts = np.arange(2, len(times) - WINDOW)
     took = times[starts + WINDOW] - times[starts]
-    owed = expected[starts + WINDOW] - expected[starts]
-    return float(np.abs(took / owed - 1).max())
+    least, most = (
+        owed(rate)[starts + WINDOW] - owed(rate)[starts]
+        for rate in (np.maximum(early, late), np.minimum(early, late))
+    )
+    return float(np.maximum(took / most - 1, 1 - took / least).max())
+
+
+def owed(rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Nanoseconds from the first packet to each, if the gap behind each follows its rate in bit/s."""
+    return np.concatenate([[0], np.cumsum((SIZE + OVERHEAD) * 8 * NS / rates)])
