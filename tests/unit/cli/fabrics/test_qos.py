@@ -213,7 +213,7 @@ def test_follow_tells_each_event_once_until_it_is_interrupted(
     lines = [line.split("  ")[1:] for line in qos("events", "--follow").splitlines()]
     assert lines == [
         ["0.000000", "leaf1:swp3", "h1:eth1", "XOFF sent", "group 3", "90 KB"],
-        ["0.335539", "h1:eth1", "leaf1:swp3", "pause ran out", "priority 3"],
+        ["0.335539", "h1:eth1", "leaf1:swp3", "pause expired", "priority 3"],
         ["1.000000", "h1:eth1", "leaf1:swp3", "paused", "priority 3", "9 quanta"],
     ]
     (only,) = qos("events", "leaf1", "--follow", "--json").splitlines()
