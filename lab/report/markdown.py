@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Final
 
+from lab.report import qp_limits
 from lab.report.diagnosis_part import diagnosed
 from lab.report.markdown_text import block, code, plain, table
 from lab.report.run_facts import named
@@ -15,6 +16,7 @@ from lab.units import counted, format_rate, format_size, format_time
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from lab.report.qp_limits import ReportedQp
     from lab.report.run_facts import Moved, ReportFacts
     from lab.report.run_figures import ReportFigure
     from lab.telemetry.read.measures import Measure
@@ -196,6 +198,27 @@ def _figures(facts: ReportFacts) -> Iterator[str]:
         rows = rows_of(facts, measure)
         if rows:
             yield from _figure_table(facts, measure, rows)
+    if facts.limited:
+        yield from _limits(facts)
+
+
+def _limits(facts: ReportFacts) -> Iterator[str]:
+    yield "### QP rate limits"
+    yield ""
+    left = len(facts.limited) - _ROWS
+    more = f"; {counted(left, 'QP')} with higher means left out" if left > 0 else ""
+    yield (
+        "Rates to which congestion control limited QPs: means by phase, the line rate while a QP is not limited"
+        f" (`{qp_limits.SOURCE}`{more})."
+    )
+    yield ""
+    columns = ("QP", "peer", "line rate", "CNPs", "lowest rate", *(plain(phase.name) for phase in facts.phases))
+    yield from table(columns, map(_limit, facts.limited[:_ROWS]))
+
+
+def _limit(qp: ReportedQp) -> list[str]:
+    means = (format_rate(round(mean)) for mean in qp.means.values())
+    return [plain(qp.qp), plain(qp.peer), format_rate(qp.line_rate), str(qp.cnps), format_rate(qp.lowest), *means]
 
 
 def _transfers(facts: ReportFacts) -> Iterator[str]:

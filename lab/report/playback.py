@@ -14,6 +14,7 @@ import numpy as np
 from lab.dataplane import reductions
 from lab.report.markdown import typed
 from lab.report.mentions import places_in
+from lab.report.qp_limits import limits_of
 from lab.report.run_facts import named
 from lab.report.run_figures import DEVICE_FIGURES, lanes_of
 from lab.report.steps import opening_of, steps_of
@@ -45,6 +46,10 @@ PLAYED: Final = (
 """Measures of a lossless port's priorities, in the order of the page's plots and port table."""
 PLAYED_LINK: Final = (measures.TX_RATE,)
 """Measures of a port of a plain link."""
+LIMITS: Final = "limits"
+"""The key of the plot of QPs' rate limits."""
+_LIMITED: Final = 64
+"""Maximum number of QPs with a limit on the page, the most limited first."""
 _OUTPUT: Final = 100_000
 """Maximum characters of a command's output on the page."""
 
@@ -86,7 +91,7 @@ def _about(topology: Topology, recording: Recording, facts: ReportFacts) -> dict
         "rates": {str(end): link.rate for link in topology.links for end in link.ends},
         "hosts": [node.name for node in topology.hosts],
         "measures": {measure.name: _described(measure) for measure in PLAYED},
-        "plots": list(_plots()),
+        "plots": list(_plots(bool(facts.limited))),
     }  # fmt: skip
 
 
@@ -98,10 +103,15 @@ def _described(measure: Measure) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _plots() -> Iterator[dict[str, Any]]:
+def _plots(limited: bool) -> Iterator[dict[str, Any]]:
     """Yield the plots in order: the key of the data, title, caption and scales."""
     for measure in PLAYED:
         yield {"key": measure.name, "title": measure.heading, "says": measure.meaning, "steps": measure.unit.steps}
+    if limited:
+        yield {
+            "key": LIMITS, "title": "QP rate limits", "steps": MeasureUnit.BITS_PER_SECOND.steps,
+            "says": "of the most limited QPs, set by congestion control; the line rate before the first CNP",
+        }  # fmt: skip
     yield {
         "key": "again", "title": "RDMA losses and retries", "says": "counted by RDMA devices, per second",
         "steps": MeasureUnit.PACKETS_PER_SECOND.steps,
@@ -167,6 +177,7 @@ def _counted(recording: Recording, every: int) -> dict[str, Any]:
         "received": {"says": measures.RDMA_RX_RATE.meaning, "devices": dict(_received(recording, chosen))},
         "again": dict(_again(recording, chosen)),
         "sessions": dict(_sessions(recording, chosen)),
+        LIMITS: dict(_limits(recording, chosen)),
     }
 
 
@@ -193,6 +204,14 @@ def device_rates(series: Series, hz: float) -> NDArray[np.float64]:
         if taken[number] - taken[number - 1] < _REPEATED:
             taken[number] = taken[number - 1]
     return reductions.lagged_rates(series.values, taken, round(_NS / hz / 2))
+
+
+def _limits(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple[str, list[int]]]:
+    """Yield the rate limit of each limited QP, as a gauge; the QP with the lowest mean first."""
+    times = recording.samples["ns"][chosen].astype(np.int64)
+    found = [(limit.at(times), limit) for limit in limits_of(recording)]
+    for values, limit in sorted(found, key=lambda each: float(each[0].sum()))[:_LIMITED]:
+        yield f"{limit.qp} to {limit.peer}", folded(values)
 
 
 def _again(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple[str, list[int]]]:

@@ -10,6 +10,7 @@ from lab.diagnose.run import diagnose_run
 from lab.report.busiest_moment import busiest_moment
 from lab.report.packet_picks import Packet, packets_of
 from lab.report.pause_list import PauseInterval, pauses_of
+from lab.report.qp_limits import ReportedQp, limit_moments, reported_qps
 from lab.report.queue_pair_rows import queue_pair_moments
 from lab.report.ruled_out import RuledOut, alarms, broken_phase, ruled_out
 from lab.report.run_figures import ReportFigure, figures_of, phases_of
@@ -114,6 +115,8 @@ class ReportFacts:
     """Counters that would have raised an alarm, with their values."""
     packets: tuple[Packet, ...] = ()
     """Packets of interest in the captures."""
+    limited: tuple[ReportedQp, ...] = ()
+    """QPs that congestion control limited, the one that it limited most first."""
 
     @property
     def broken_from(self) -> float:
@@ -169,6 +172,7 @@ def _gathered(recording: Recording, told: ScenarioText) -> ReportFacts:
         settings=tuple(_settings(recording)),
         busiest=busiest_moment(recording),
         packets=tuple(packets),
+        limited=tuple(reported_qps(recording)),
     )
     broken = broken_phase(recording, next((fault.start for fault in faults if fault.story), None))
     return replace(
@@ -257,6 +261,7 @@ def _timeline(recording: Recording, facts: ReportFacts) -> Iterator[TimelineEntr
         at = (command.ns - recording.clock.start) / _NS
         yield TimelineEntry(at, command.text, "commands.jsonl")
     yield from queue_pair_moments(recording)
+    yield from limit_moments(recording)
     for event in recording.events():
         if event.kind not in _MANY | _QUIET and not _is_first_look(event):
             yield TimelineEntry(

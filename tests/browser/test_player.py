@@ -15,11 +15,13 @@ from lab.report.run_facts import gather
 from lab.scenario import library
 from lab.telemetry.read import measures
 from lab.telemetry.read.recording import Recording
+from lab.telemetry.sample.qp_rates import SCHEMA
 from lab.telemetry.store import recording_folder as files
 from lab.wire.pcapng import Direction, Interface, Record
 from tests.browser.chromium import Tab
 from tests.unit.analysis.captures import pcapng
 from tests.unit.analysis.packets import ack, pause, send
+from tests.unit.report.test_limits import LINE, row
 from tests.unit.scenario.test_judge import STEPS, incast, storm
 from tests.unit.telemetry.made import START, STEP
 
@@ -164,6 +166,24 @@ def test_sessions_are_drawn_over_time(browser: Chromium, tmp_path: Path) -> None
     for second, up in ((0.0, "1"), (4 * STEP / 1e9, "0")):
         scrub(tab, second + 0.001)
         until(tab, f"{shown} === '{up}'")
+    assert tab.complaints() == []
+    tab.close()
+
+
+def test_rate_limits_are_drawn_of_all_nics_or_the_chosen_one(browser: Chromium, tmp_path: Path) -> None:
+    def more(making: Made) -> None:
+        making.log.rows(SCHEMA, START + 2 * STEP, [row("h1", LINE // 2, 1), row("h2", LINE // 5, 1)])
+
+    tab = Tab(browser, page_of(tmp_path, more).as_uri())
+    titled = "it.querySelector('h2').textContent === 'QP rate limits'"
+    plot = f"[...document.querySelectorAll('.plot')].find((it) => {titled})"
+    names = f"[...{plot}.querySelectorAll('.u-label')].map((it) => it.textContent)"
+    assert tab.run(names) == ["s", "h2:eth1 QP 0x11 to 10.0.0.4", "h1:eth1 QP 0x11 to 10.0.0.4"]
+    for second, rate in ((0.0, "100 Mb/s"), (4 * STEP / 1e9, "20 Mb/s")):
+        scrub(tab, second + 0.001)
+        until(tab, f"{plot}.querySelectorAll('.u-value')[1].textContent === '{rate}'")
+    click(tab, '[data-port="h1:eth1"] .dot')
+    assert tab.run(names) == ["s", "h1:eth1 QP 0x11 to 10.0.0.4"]
     assert tab.complaints() == []
     tab.close()
 

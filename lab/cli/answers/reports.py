@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Literal
 
 from lab.cli.answers.base import Answer, Models
 from lab.cli.answers.diagnoses import Diagnosis
-from lab.report import ruled_out, run_facts, run_figures, scenario_text, timeline_entry
+from lab.report import qp_limits, ruled_out, run_facts, run_figures, scenario_text, timeline_entry
 
 if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
+    from lab.report.qp_limits import ReportedQp
     from lab.report.ruled_out import RuledOut
     from lab.report.run_facts import Moved, ReportedFault, Span
     from lab.report.run_figures import ReportFigure
@@ -21,6 +22,7 @@ else:
     )
     Answered, Check = _MODELS.of(scenario_text.Answered), _MODELS.of(scenario_text.Check)
     ReportFigure, RuledOut = _MODELS.of(run_figures.ReportFigure), _MODELS.of(ruled_out.RuledOut)
+    ReportedQp = _MODELS.of(qp_limits.ReportedQp)
     TimelineEntry = _MODELS.of(timeline_entry.TimelineEntry)
 
 
@@ -44,6 +46,10 @@ class ReportedCheck(Check):
 
 class FigureAnswer(ReportFigure):
     """A figure and its source."""
+
+
+class ReportedQpAnswer(ReportedQp):
+    """A QP that congestion control limited in the run."""
 
 
 class ReportedTransfer(Moved):
@@ -98,6 +104,8 @@ class ReportAnswer(Answer):
     checks: list[ReportedCheck]
     figures: list[FigureAnswer]
     transfers: list[ReportedTransfer]
+    limited: list[ReportedQpAnswer]
+    """QPs that congestion control limited, the one that it limited most first."""
     packets: list[ReportedPacket]
     answer: RootCause | None
     """null if the scenario has no root cause."""

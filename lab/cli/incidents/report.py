@@ -123,6 +123,7 @@ def _facts(facts: ReportFacts, files: list[Path]) -> dict[str, Any]:
         "checks": facts.told.checks,
         "figures": facts.figures,
         "transfers": facts.transfers,
+        "limited": facts.limited,
         "packets": [
             {name: getattr(each, name) for name in ("what", "at", "link", "file", "number", "line")}
             for each in facts.packets

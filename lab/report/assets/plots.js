@@ -18,6 +18,11 @@ const again = Object.entries(run.again).map(([name, changes]) => ({name, values:
 
 const sessions = Object.entries(run.sessions).map(([name, changes]) => ({port: name.split(" ")[0], kind: name.split(" ")[1], values: unfolded(changes)}));
 
+// The most limited QP is the first.
+const limits = Object.entries(run.limits).map(([name, changes]) => ({name, values: unfolded(changes)}));
+
+const ofChosen = (line) => chosen === null || line.name.startsWith(`${chosen} `);
+
 // How many sessions of each protocol are up: of a port, or of all.
 function upOf() {
   const found = new Map();
@@ -36,7 +41,8 @@ function biggest(found) {
 // What a plot shows: of a chosen port its own lines, otherwise those of the ports with most of it.
 function linesOf(kind) {
   if (kind.key === "sessions") return upOf();
-  if (kind.key === "again") return biggest(again.filter((line) => chosen === null || line.name.startsWith(`${chosen} `)));
+  if (kind.key === "again") return biggest(again.filter(ofChosen));
+  if (kind.key === "limits") return limits.filter(ofChosen).slice(0, MOST);
   if (chosen !== null) {
     const port = ports.get(chosen);
     if (!port) return [];
@@ -69,7 +75,7 @@ function plot(kind) {
     series: [{label: "s", value: (_, value) => value === null ? "" : value.toFixed(3)}, ...lines.map((line, number) => ({
       label: line.name, stroke: chosen === null ? colourOf(line.name) : PALETTE[number % PALETTE.length], width: 1.6,
       value: (_, value) => value === null ? "" : text(value), points: {show: false},
-      ...(["queue_bytes", "sessions"].includes(kind.key) ? {paths: uPlot.paths.stepped({align: 1})} : {paths: uPlot.paths.stepped({align: -1})}),
+      ...(["queue_bytes", "sessions", "limits"].includes(kind.key) ? {paths: uPlot.paths.stepped({align: 1})} : {paths: uPlot.paths.stepped({align: -1})}),
     }))],
     axes: [{...axis, size: 32, values: (_, ticks) => ticks.map((tick) => `${Number(tick.toFixed(4))} s`)},
       {...axis, size: 66, values: (_, ticks) => ticks.map(text)}],
