@@ -33,6 +33,7 @@ COUNTED: Final = (
     Column("buffer", _PEAK.format(measures.BUFFER_BYTES.title), 6),
     Column("queue", _PEAK.format(measures.QUEUE_BYTES.title), 9), Column("ce", measures.ECN_MARKED.title, 10),
     Column("not-ect", measures.NOT_ECT.title, 12), Column("cnp", measures.CNP_RX.title, 11),
+    *(Column(measure.name, measure.title, 13) for measure in measures.NIC_MEASURES),
 )  # fmt: skip
 """Columns of counts; ``drops`` are of the egress queue, ``PG drops`` of the ingress priority group."""
 COMPACT: Final = "port,peer,prio,pauses-sent,obeyed,ignored,buffer"
@@ -108,12 +109,13 @@ def counted(view: View, readings: Mapping[str, CounterReading]) -> list[tuple[st
     rows = []
     for end in view.ends:
         record = readings[end.node].port(end.interface)
-        cnps = _some(record["rx_cnp"], str)
+        counts = (measures.CNP_RX, *measures.NIC_MEASURES)
+        of_port = [_some(record[name], str) for measure in counts for name in measure.counters]
         for number in view.priorities:
             line = _line(view, end, number, record)
             if view.everything or not line.idle:
-                rows.append((str(end), _peer(view, end), str(number), *_totals(line), cnps))
-                cnps = ""
+                rows.append((str(end), _peer(view, end), str(number), *_totals(line), *of_port))
+                of_port = [""] * len(of_port)
     return rows
 
 

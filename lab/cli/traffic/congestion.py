@@ -1,4 +1,4 @@
-"""``rocelab congestion``: pause trees, from the congested queue to the paused hosts."""
+"""``rocelab congestion``: pause trees, from the congested queue to the paused hosts, and the CNPs of NICs."""
 
 from __future__ import annotations
 
@@ -13,21 +13,25 @@ from lab.cli.kit.complete import FabricOption
 from lab.cli.kit.interrupt import ends_on_signals
 from lab.cli.kit.open_fabric import open_fabric
 from lab.cli.kit.option_value import read_value
-from lab.cli.kit.output import JsonFlag, print_json, stdout
+from lab.cli.kit.output import JsonFlag, print_json, stdout, table
 from lab.cli.tables.pause_tree_view import Branch, draw
 from lab.dataplane import counters, events
 from lab.dataplane.pause_graph import Observation, trees
 from lab.dataplane.port_maps import open_maps
 from lab.errors import UsageError
 from lab.model.qos.port import CLASSES
+from lab.telemetry.read import measures
 from lab.units import format_size, format_time, parse_time
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.tree import Tree
 
     from lab.backends.backend import Fabric
     from lab.dataplane.pause_graph import PortPause, Root
 
+_NIC_COLUMNS: Final = ("NIC", *(measure.title for measure in measures.NIC_MEASURES))
 _LOOKS: Final = 20
 """Readings of the queues, spread evenly over the observation: pauses last only milliseconds."""
 
@@ -38,11 +42,16 @@ def congestion(
     fabric: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show pause trees: from the congested queue to the hosts that it stops, and the length of each pause."""
+    """Show pause trees: from the congested queue to the hosts that it stops, and the length of each pause.
+
+    A table lists the NICs whose congestion control was active: marked packets received, CNPs sent and obeyed. In
+    JSON, these counters are those of rocelab counters --json.
+    """
     seconds = _span(span)
     running = open_fabric(fabric)
     require_ports(running)
-    found = trees(_observed(running, seconds), range(CLASSES) if priority is None else [priority])
+    observed = _observed(running, seconds)
+    found = trees(observed, range(CLASSES) if priority is None else [priority])
     if as_json:
         print_json([_as_data(root) for root in found])
     elif not found:
@@ -50,6 +59,18 @@ def congestion(
     else:
         for root in found:
             stdout.print(_drawn(root))
+    if not as_json and (rows := list(_notified(observed))):
+        stdout.print(table(f"congestion control of NICs in {format_time(seconds)}", _NIC_COLUMNS, rows))
+
+
+def _notified(observed: Observation) -> Iterator[tuple[str | int, ...]]:
+    """Yield a row for each NIC whose congestion control received or sent anything."""
+    for name, movement in observed.movements.items():
+        for interface in movement.node.interfaces[: movement.node.nics]:
+            record = movement.port(interface)
+            grown = [int(record[counter]) for measure in measures.NIC_MEASURES for counter in measure.counters]
+            if any(grown):
+                yield (f"{name}:{interface}", *grown)
 
 
 def _span(text: str) -> float:

@@ -41,6 +41,7 @@ PORT_COMPARED: Final = (
     measures.QUEUE_PEAK,
     _peak(measures.BUFFER_BYTES, "buffer_peak_bytes", "peak buffer"),
     measures.HEADROOM_PEAK,
+    *_rated(*measures.NIC_MEASURES),
     *_rated(measures.STORMS, measures.CNP_RX, measures.PFC_INVALID, measures.GLOBAL_PAUSE_RX),
 )
 """The measures of a lossless port, by priority if counted by priority, queue or buffer group."""

@@ -520,6 +520,19 @@ CNP_RX: Final = Measure(
 )
 CNP_RX_RATE: Final = CNP_RX.rate("cnps")
 
+
+def _of_nic(counter: str, meaning: str) -> Measure:
+    """Return a measure of a NIC's congestion control, under the name that mlx5 and rdma_exporter have for it."""
+    return Measure(counter, counter, _PACKETS, scope=_PORT, counters=(counter,), meaning=meaning)
+
+
+CE_RX: Final = _of_nic("np_ecn_marked_roce_packets", "RoCEv2 packets with CE received by a NIC")
+CNP_SENT: Final = _of_nic("np_cnp_sent", "CNPs sent by a NIC as notification point")
+CNP_HANDLED: Final = _of_nic("rp_cnp_handled", "CNPs received that slow a QP down")
+CNP_IGNORED: Final = _of_nic("rp_cnp_ignored", "CNPs received that slow no QP")
+NIC_MEASURES: Final = (CE_RX, CNP_SENT, CNP_HANDLED, CNP_IGNORED)
+"""The congestion control of a NIC: notification point, then reaction point."""
+
 PORT_MEASURES: Final = (
     RX_PACKETS, RX_BYTES, RX_RATE, TX_PACKETS, TX_BYTES, TX_RATE,
     XOFF_RX, XOFF_RX_RATE, XON_RX, XOFF_IGNORED, XOFF_IGNORED_RATE, XOFF_TX, XOFF_TX_RATE, XON_TX,
@@ -528,7 +541,7 @@ PORT_MEASURES: Final = (
     ECN_MARKED, MARK_RATE, NOT_ECT, DROPPED, DROP_RATE, DROPPED_BYTES, STORMS, STORMS_RESTORED,
     BUFFER_BYTES, BUFFER_WATERMARK, HEADROOM_BYTES, HEADROOM_PEAK, HEADROOM_WATERMARK,
     REFUSED, REFUSED_RATE, REFUSED_BYTES,
-    PFC_RX, PFC_INVALID, GLOBAL_PAUSE_RX, PFC_TX, CNP_RX, CNP_RX_RATE,
+    PFC_RX, PFC_INVALID, GLOBAL_PAUSE_RX, PFC_TX, CNP_RX, CNP_RX_RATE, *NIC_MEASURES,
 )  # fmt: skip
 """The measures of a port and of its priorities, queues and groups."""
 
@@ -594,7 +607,6 @@ MEASURES: Final = (*PORT_MEASURES, *DEVICE_MEASURES, POOL_BYTES, POOL_WATERMARK)
 """All measures. ``Measure.scope.owner`` and ``Measure.name`` together are unique, and stable between versions."""
 RAW: Final = frozenset({
     "queue{n}_packets", "queue{n}_bytes", "queue{n}_ecn_failed", "pg{n}_xoff", "pg{n}_xon", "tx_pfc_bytes",
-    "tx_pfc_failed", "shaper_late", "np_ecn_marked_roce_packets", "np_cnp_sent", "np_cnp_suppressed", "np_cnp_no_qp",
-    "np_cnp_failed", "rp_cnp_handled", "rp_cnp_ignored", "rp_cnp_failed",
+    "tx_pfc_failed", "shaper_late", "np_cnp_suppressed", "np_cnp_no_qp", "np_cnp_failed", "rp_cnp_failed",
 })  # fmt: skip
 """Counters of a port without a measure: shown as they are by ``rocelab counters --names`` and in recordings."""

@@ -90,6 +90,17 @@ def test_only_what_moved_is_shown(running: Running) -> None:
     assert "Emulated ports" in text
 
 
+def test_the_congestion_control_of_a_nic_is_shown_once_under_its_own_names(running: Running) -> None:
+    port = running.id("h1:eth1")
+    names = ("np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored")
+    for number, name in enumerate(names, 1):
+        running.maps.counters[name][port] = number
+    running.maps.counters["priority"]["rx_packets"][port, [0, 3]] = 1
+    first, second = cells(said("h1", "--columns", ",".join(("prio", *names))))
+    assert first == {"prio": "0"} | {name: str(number) for number, name in enumerate(names, 1)}
+    assert second == {"prio": "3"}, "the port's counts are on its first row alone"
+
+
 def test_a_clock_that_was_lost_is_told_as_long_as_the_fabric_lives(running: Running) -> None:
     def told() -> list[tuple[str, str]]:
         lines = re.finditer(r"The clock of (\S+), which ends its pauses, was lost and replaced (.*) since", said())

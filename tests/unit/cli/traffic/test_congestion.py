@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,6 +44,35 @@ def test_the_tree_begins_at_the_full_queue(running: Running) -> None:
     (root,) = json.loads(said("--json", "--priority", "3"))
     assert (root["end"], root["depth"], root["pauses"][0]["peer"]) == ("leaf1:swp4", 455_000, "h1:eth1")
     assert said("--priority", "4") == "no port was paused in 1 ms\n"
+
+
+def test_nics_with_cnps_have_a_row_of_what_was_counted_meanwhile(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counts from before the observation do not count; a NIC without any has no row."""
+    ports = running.maps.counters
+    before, receiver, sender = running.id("h1:eth1"), running.id("h2:eth1"), running.id("h3:eth1")
+    ports["np_cnp_sent"][before] = 7
+    waited = threading.Event.wait
+
+    def wait(event: threading.Event, timeout: float | None = None) -> bool:
+        ports["np_ecn_marked_roce_packets"][receiver] += 3
+        ports["np_cnp_sent"][receiver] += 1
+        ports["rp_cnp_handled"][sender] += 1
+        ports["rp_cnp_ignored"][sender] += 2
+        return waited(event, timeout)
+
+    monkeypatch.setattr(threading.Event, "wait", wait)
+    text = said()
+    for name in ("np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored"):
+        assert name in text
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if ":eth1" in line]
+    assert cells == [["h2:eth1", "60", "20", "0", "0"], ["h3:eth1", "0", "0", "20", "40"]]
+
+
+@pytest.mark.usefixtures("running")
+def test_without_cnps_there_is_no_table() -> None:
+    assert said() == "no port was paused in 1 ms\n"
 
 
 @pytest.mark.usefixtures("running")
