@@ -24,6 +24,7 @@ from lab.analysis.read.capture_file import CaptureFile
 from lab.analysis.read.packet_batch import CHUNK
 from lab.analysis.results.path_findings import WRONG_ICRC
 from lab.analysis.results.timeline import Timeline, TimelineSeries
+from lab.analysis.transport.cnp_times import CnpTimes
 from lab.analysis.transport.flow_events import Events
 from lab.analysis.transport.icrc_checks import IcrcChecks
 from lab.analysis.transport.loss_sizes import Sizes
@@ -79,6 +80,7 @@ class Analyser:
         self.handshakes = Handshakes(self.streams)
         self.pairing = Pairing(self.streams)
         self.answers = Answers(self.streams)
+        self.cnp_times = CnpTimes(self.flows, self.streams)
         self.pauses = Pauses(self._rate_of)
         self.long_pauses: list[tuple[int, int]] = []
         """Begin and end (ns) of pauses that are long enough for a requester's timer to expire."""
@@ -165,6 +167,7 @@ class Analyser:
         self.sizes.add(packets)
         self.messages.add(packets, taken)
         self.answers.add(packets)
+        self.cnp_times.add(packets)
         self._add_over_time(packets, np.where(taken, packets.payload, 0))
 
     def _learn(self, packets: Sorted) -> None:

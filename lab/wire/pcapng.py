@@ -21,6 +21,8 @@ from lab.errors import OperationFailed
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from lab.wire.nic_note import NicNote
+
 LINKTYPE_ETHERNET: Final = 1
 MAX_BLOCK: Final = 16 * 2**20
 """Bytes of one block; Wireshark has the same limit."""
@@ -41,6 +43,7 @@ ENHANCED_PACKET: Final = 6
 BYTE_ORDER_MAGIC: Final = 0x1A2B3C4D
 
 END_OF_OPTIONS: Final = 0
+COMMENT: Final = 1
 SHB_USERAPPL: Final = 4
 IF_NAME: Final = 2
 IF_DESCRIPTION: Final = 3
@@ -90,7 +93,8 @@ class Record(NamedTuple):
 class Interface:
     """A capturing interface. ``speed`` is in bit/s, ``snaplen`` 0 means no limit, ``filter`` is its capture filter.
 
-    ``peer`` is the other end of the link, if known; it is written as the interface's description.
+    ``peer`` is the other end of the link, if known; it is written as the interface's description. ``nic`` is the
+    congestion control of the NIC at one end; it is written as a comment.
     """
 
     name: str
@@ -99,6 +103,7 @@ class Interface:
     linktype: int = LINKTYPE_ETHERNET
     filter: str = ""
     peer: str = ""
+    nic: NicNote | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +154,8 @@ class Writer:
     def add_interface(self, interface: Interface) -> int:
         """Describe an interface and return its number, which ``Record.interface`` refers to."""
         options = [(IF_NAME, interface.name.encode()), (IF_TSRESOL, bytes([_NANOSECONDS]))]
+        if interface.nic is not None:
+            options.append((COMMENT, str(interface.nic).encode()))
         if interface.peer:
             options.append((IF_DESCRIPTION, f"{TO}{interface.peer}".encode()))
         if interface.speed is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lab.wire import pcapng
+from lab.wire.nic_note import NicNote
 from lab.wire.pcapng import Interface, Statistics
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ _OPTIONS_READ: Final = 8  # of a packet; epb_flags comes first with all known wr
 _SECTION_FIXED: Final = 16
 _WORD: Final = 0xFFFFFFFF
 _FILTER_KEPT: Final = 4096
+_COMMENT_READ: Final = 512
 _INT64: Final = 2**63
 
 
@@ -71,8 +73,9 @@ class PcapngSection:
         name = options.get(pcapng.IF_NAME, f"interface {len(self.clocks)}".encode())
         select = _printable(options.get(pcapng.IF_FILTER, b"\0")[1:], _FILTER_KEPT)
         interface = Interface(
-            _printable(name), snaplen=snaplen, linktype=linktype, filter=select, peer=_peer(options)
-        )
+            _printable(name), snaplen=snaplen, linktype=linktype, filter=select, peer=_peer(options),
+            nic=NicNote.parse(_printable(options.get(pcapng.COMMENT, b""), _COMMENT_READ)),
+        )  # fmt: skip
         if pcapng.IF_SPEED in options:
             interface = replace(interface, speed=self._unpack("Q", options[pcapng.IF_SPEED], 0)[0] or None)
         (resolution,) = self._unpack("B", options.get(pcapng.IF_TSRESOL, bytes([_DEFAULT_TSRESOL])), 0)

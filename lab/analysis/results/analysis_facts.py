@@ -51,11 +51,14 @@ class FlowFacts:
       packet. If a QP's first packet was lost before this link, its retransmissions count as duplicates.
     * ``unseen``: PSNs that were acknowledged but not captured.
     * ``response_gaps``: places where READ responses to this QP are missing. ``responses``: the READ responses to it.
-    * ``marked``: packets with CE (RFC 3168). ``cnps``: CNPs to this QP (annex A17.9.3).
+    * ``marked``: packets with CE (RFC 3168). ``marked_for``: seconds from the first of them to the last packet.
+    * ``cnps``: CNPs to this QP (annex A17.9.3).
     * ``answers``: AETHs by meaning (tables 43 and 46).
     * ``round_trip``: time from a request with AckReq to the AETH with its PSN.
     * ``cnp_delay``: time from the last marked packet in reverse direction to each CNP. Packets that are marked after
       this link give none.
+    * ``rate_before_cnps``, ``rate_after_cnps``: median rate in bit/s on the wire, from packet gaps, of up to 256 data
+      packets before the first CNP that this flow's sender received, and after each CNP; 0 without any.
     * ``peer``: the QP of the reverse direction, None if it was not found.
     * ``looped``: packets in a routing loop.
     """
@@ -103,10 +106,13 @@ class FlowFacts:
     answers: dict[str, int]
     marked: int
     marked_share: float
+    marked_for: float
     not_ect: int
     cnps: int
     cnp_spacing: Percentiles
     cnp_delay: Percentiles
+    rate_before_cnps: float
+    rate_after_cnps: float
     round_trip: Percentiles
 
 
@@ -389,6 +395,34 @@ class CaptureFinding:
 
 
 @dataclass(frozen=True, slots=True)
+class CapturedNic:
+    """The congestion control of the NIC at one end of a captured link, as the capture file describes it.
+
+    ``np``: it answers CE marks with CNPs. ``rp``: it slows QPs down on CNPs. ``min_time_between_cnps`` is in seconds,
+    for each ``scope``. ``rate`` is the link's, in bit/s.
+    """
+
+    link: str
+    port: str
+    address: str
+    np: bool
+    rp: bool
+    min_time_between_cnps: float
+    scope: str
+    rate: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CnpSpacing:
+    """The least time in seconds between two CNPs from ``src`` to any QP of ``dst``; ``dst`` is empty for all."""
+
+    link: str
+    src: str
+    dst: str
+    least: float
+
+
+@dataclass(frozen=True, slots=True)
 class AnalysisFacts:
     """All facts. Lists that could grow with the file hold the first entries; the counts are complete.
 
@@ -404,6 +438,7 @@ class AnalysisFacts:
     * ``pause_frames_hidden``: why a filter would have excluded pause frames; empty if it would not.
     * ``losses``: of flows that several links captured. ``causes``: groups of these losses.
     * ``emulated``: rocelab captured the file, from hosts with SoftRoCE.
+    * ``nics``: congestion control of NICs, from comments in the file. ``cnp_spacing``: of each NIC's CNPs.
     """
 
     file: str
@@ -420,6 +455,8 @@ class AnalysisFacts:
     pause_frames: int
     pause_frames_hidden: str
     emulated: bool
+    nics: tuple[CapturedNic, ...]
+    cnp_spacing: tuple[CnpSpacing, ...]
     untracked: int
     broken_off: int
     untimed: int

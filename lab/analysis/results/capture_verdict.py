@@ -13,6 +13,7 @@ from lab.analysis.decode.opcode_tables import ACKS, RNR, SEQUENCE_ERROR
 from lab.analysis.flows.flow_sums import MAX_FLOWS
 from lab.analysis.results.analysis_facts import CaptureFinding
 from lab.analysis.results.class_findings import class_findings
+from lab.analysis.results.congestion_findings import congestion_findings
 from lab.analysis.results.loop_findings import loop_findings
 from lab.analysis.results.path_findings import WRONG_ICRC, path_findings
 from lab.analysis.results.pause_findings import of_links, pause_findings
@@ -37,6 +38,9 @@ _LEAST_GAPS: Final = 8
 _SAMPLED: Final = 4
 """A capture with this many missing PSNs per captured packet is a sample."""
 _LEAST_FLOWS: Final = 8  # per spread: fewer flows cannot be expected to spread evenly
+
+_PROMPT: Final = 0.02
+"""Seconds. A receiver whose first CNP is not captured by then, although marks are, sends none or loses it."""
 
 _MEANINGS: Final = {
     ACKS[RNR]: "the responder had no receive buffer posted: it is slow, or posts too few",
@@ -153,6 +157,7 @@ def findings(facts: AnalysisFacts) -> tuple[CaptureFinding, ...]:
         *_incomplete_reads(survey.unread),
         *_signs(facts, segments, survey.hosts),
         *_unanswered_marks(facts, segments, survey),
+        *congestion_findings(facts),
         *pause_findings(facts),
         *_spread(facts),
     )
@@ -433,27 +438,35 @@ def _bounds(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
 def _unanswered_marks(
     facts: AnalysisFacts, segments: Mapping[int, int | None], survey: _Survey
 ) -> Iterator[CaptureFinding]:
-    """Yield flows with marked packets and no CNP in reverse: the receiver has no congestion control.
+    """Yield flows with marked packets and no CNP in reverse: a fault if the receiver's NIC is known to send CNPs.
 
     CNPs are only sent for connections (IBA vol. 1 annex A17.9.3), so marked datagrams are ignored.
     """
     if not survey.marked:
         return
     cnps, answering = survey.cnps, survey.answering
-    silent = _Streams(segments)
+    notifies = {nic.address: nic.np for nic in facts.nics}
+    unknown, off, on = (_Streams(segments) for _ in range(3))
     for flow in facts.flows:
         back, answers = (flow.dst, flow.src), cnps[flow.dst, flow.src, flow.vni]
-        if flow.marked and flow.transport in _CONNECTED and back in answering and not answers:
-            silent.add(flow, flow.marked)
-    if silent:
-        (marked,) = silent.totals()
-        meaning = (
-            "ECN slows no sender without congestion control in the NICs (nic.cc)"
-            if facts.emulated
-            else "the receiver does not slow its sender"
-        )
-        what = f"{counted(marked, 'packet')} marked CE, no CNP answered"
-        yield silent.finding(what, meaning, note=facts.emulated)
+        if not flow.marked or flow.transport not in _CONNECTED or back not in answering or answers:
+            continue
+        if flow.dst not in notifies:
+            unknown.add(flow, flow.marked)
+        elif not notifies[flow.dst]:
+            off.add(flow, flow.marked)
+        elif flow.marked_for > _PROMPT:
+            on.add(flow, flow.marked)
+    for silent, meaning, note in (
+        (on, "the receiver's NIC answers marks: compare its np_cnp_sent with rp_cnp_handled of the sender", False),
+        (off, "the receiver's NIC answers no marks: its congestion control is off (nic.cc)", True),
+        (unknown, "ECN slows no sender without congestion control in the NICs (nic.cc)", True)
+        if facts.emulated
+        else (unknown, "the receiver does not slow its sender", False),
+    ):
+        if silent:
+            (marked,) = silent.totals()
+            yield silent.finding(f"{counted(marked, 'packet')} marked CE, no CNP answered", meaning, note=note)
 
 
 def _spread(facts: AnalysisFacts) -> Iterator[CaptureFinding]:

@@ -18,6 +18,8 @@ from lab.analysis.read.linktypes import link_name
 from lab.analysis.read.packet_batch import CHUNK
 from lab.analysis.results.analysis_facts import (
     AnalysisFacts,
+    CapturedNic,
+    CnpSpacing,
     FlowFacts,
     OddControl,
     PausedPort,
@@ -42,7 +44,7 @@ from lab.wire.opcodes import TRANSPORT_NAMES
 from lab.wire.pcapng import APPLICATION
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import IO
 
     from lab.analysis.analyser import Choose
@@ -113,6 +115,16 @@ class _Report:
             "pause_frames": of.pauses.frames,
             "pause_frames_hidden": hidden_by(wanted, self._filters()),
             "emulated": of.capture.applications == {APPLICATION},
+            "nics": tuple(self._nics()),
+            "cnp_spacing": tuple(
+                CnpSpacing(
+                    link=self._links[path.interface],
+                    src=address(path.src),
+                    dst=address(path.dst),
+                    least=least / 1e9,
+                )
+                for path, least in sorted(of.cnp_times.least.items())
+            ),
             "untracked": of.flows.untracked,
             "broken_off": of.order.broken_off,
             "untimed": of.answers.untimed,
@@ -148,6 +160,20 @@ class _Report:
         }
         return AnalysisFacts(**found, findings=findings(AnalysisFacts(**found, findings=())))
 
+    def _nics(self) -> Iterator[CapturedNic]:
+        for link, interface in zip(self._links, self._of.capture.interfaces, strict=True):
+            if (nic := interface.nic) is not None:
+                yield CapturedNic(
+                    link=link,
+                    port=nic.port,
+                    address=nic.address,
+                    np=nic.np,
+                    rp=nic.rp,
+                    min_time_between_cnps=nic.apart,
+                    scope=nic.scope,
+                    rate=interface.speed,
+                )
+
     def _since_start(self, time: int) -> float:
         return (time - self._start) / 1e9
 
@@ -158,6 +184,8 @@ class _Report:
         first, last = flows.seen[number].tolist()
         peer = int(self._of.streams.answers[number])
         messages = int(told.counts[number].sum())
+        before, after = self._of.cnp_times.rates(number)
+        marked_at = int(answers.first_mark[number])
         seconds = max(0, last - first) / 1e9
         return FlowFacts(
             link=self._links[key.interface],
@@ -197,11 +225,14 @@ class _Report:
             answers=_named(ops.ACKS, flows.acks[number]),
             marked=sums["ce"],
             marked_share=sums["ce"] / sums["packets"],
+            marked_for=max(0, last - marked_at) / 1e9 if marked_at else 0.0,
             not_ect=sums["packets"] - sums["ect"],
             cnps=sums["cnps"],
             **dict(zip(COUNTS, self._of.order.counts[number].tolist(), strict=True)),
             cnp_spacing=_percentiles(answers.cnp_spacing.get(number, _NO_TIMES)),
             cnp_delay=_percentiles(answers.cnp_delay.get(number, _NO_TIMES)),
+            rate_before_cnps=before,
+            rate_after_cnps=after,
             round_trip=_percentiles(answers.round_trips.get(number, _NO_TIMES)),
         )
 

@@ -33,6 +33,8 @@ class Answers:
         self.untimed = 0
         """Durations that were not recorded for lack of room."""
         self._streams = streams
+        self.first_mark = zeros(MAX_FLOWS)
+        """By flow: the time of its first packet with CE, in ns; 0 without any."""
         self._last_mark = zeros(MAX_FLOWS)
         self._last_cnp: dict[int, int] = {}
         self._keys: Ints = np.zeros(0, np.int64)
@@ -99,6 +101,9 @@ class Answers:
                 mark = int(times[before - 1]) if before > begin else int(self._last_mark[peer])
                 if mark:
                     self._keep(self.cnp_delay, flow, np.array([time - mark]))
+        first = value_runs.starts(flows)
+        new = first[self.first_mark[flows[first]] == 0]
+        self.first_mark[flows[new]] = times[new]
         last = value_runs.ends(flows)
         self._last_mark[flows[last]] = times[last]
 

@@ -115,7 +115,7 @@ def _connections(facts: AnalysisFacts) -> None:
             f"{_host(flow.dst)} QP {flow.qp:#x}",
             flow.packets, _messages(flow), _rate(flow), _percentiles(flow.round_trip),
             f"{flow.marked_share:.1%}",
-            _cnps(peers.get((flow.link, flow.vni, flow.dst, flow.src, flow.peer or 0))),
+            _cnps(flow, peers.get((flow.link, flow.vni, flow.dst, flow.src, flow.peer or 0))),
         )
         for flow in facts.flows
         if flow.messages or flow.peer is None or not (flow.answers or flow.cnps)
@@ -138,10 +138,14 @@ def _rate(flow: FlowFacts) -> str:
     return f"{format_rate(flow.goodput)}, {read}" if flow.payload else read
 
 
-def _cnps(peer: FlowFacts | None) -> str:
+def _cnps(flow: FlowFacts, peer: FlowFacts | None) -> str:
+    """Return the number of CNPs, their delay after a mark, and the sender's rate before and after them."""
     if peer is None or not peer.cnps:
         return ""
-    return f"{peer.cnps} after {format_time(peer.cnp_delay.p50)}" if peer.cnp_delay.count else str(peer.cnps)
+    delay = f" after {format_time(peer.cnp_delay.p50)}" if peer.cnp_delay.count else ""
+    rates = [format_rate(round(rate)) for rate in (flow.rate_before_cnps, flow.rate_after_cnps) if rate]
+    slower = f", {' to '.join(rates)}" if len(rates) == 2 else ""
+    return f"{peer.cnps}{delay}{slower}"
 
 
 def _host(address: str) -> str:

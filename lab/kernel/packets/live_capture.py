@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lab.kernel.process.netns import Namespace
     from lab.wire.filter.expression import Expression
     from lab.wire.frame_batch import FrameBatch
+    from lab.wire.nic_note import NicNote
     from lab.wire.pcapng import Sink
 
 _TOTAL_BLOCKS: Final = 1024  # 128 MiB over all links ...
@@ -50,7 +51,7 @@ _TAG: Final = 4
 class Point:
     """A capture point: an interface of a namespace, its name in the file, and its rate in bit/s.
 
-    ``peer`` names the other end of its link, if it has one.
+    ``peer`` names the other end of its link, if it has one. ``nic`` describes the NIC at one of its ends.
     """
 
     namespace: Namespace
@@ -58,6 +59,7 @@ class Point:
     label: str
     rate: int | None = None
     peer: str = ""
+    nic: NicNote | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ class LiveCapture:
                 self._poller.register(ring, select.POLLIN)
             for point in self._points:
                 self._writer.add_interface(
-                    Interface(point.label, speed=point.rate, snaplen=self._snaplen, peer=point.peer)
+                    Interface(point.label, speed=point.rate, snaplen=self._snaplen, peer=point.peer, nic=point.nic)
                 )
             self._armed_at = time.time_ns()
             for ring in self._rings:
