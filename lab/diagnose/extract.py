@@ -123,7 +123,9 @@ def _ports(recording: Recording, window: RecordingPhase, plain: bool) -> Iterato
         if port.plain and not plain:
             continue
         counts = {
-            field: round(port.value(measure, window)) for field, measure in PORT_COUNTS.items() if not port.plain
+            field: round(port.value(measure, window))
+            for field, measure in PORT_COUNTS.items()
+            if not port.plain and port.counts(measure)
         }
         yield name, PortFacts(name, peers.get(name, ""), name.partition(":")[0] in hosts, **counts)
 

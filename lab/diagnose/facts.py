@@ -83,14 +83,15 @@ LANE_COUNTS: Final[Mapping[str, Measure]] = {
 """The measure of each count of a lane."""
 PORT_COUNTS: Final[Mapping[str, Measure]] = {
     "pfc": measures.PFC_RX, "invalid": measures.PFC_INVALID, "global_pause": measures.GLOBAL_PAUSE_RX,
-    "sent_pfc": measures.PFC_TX,
+    "sent_pfc": measures.PFC_TX, "ce_rx": measures.CE_RX, "cnps_sent": measures.CNP_SENT, "cnps_rx": measures.CNP_RX,
+    "cnps_handled": measures.CNP_HANDLED,
 }  # fmt: skip
 """The measure of each count of a port."""
 
 
 @dataclass(frozen=True, slots=True)
 class PortFacts:
-    """A port: its peer, and its counters of MAC control frames in the window."""
+    """A port: its peer, and its counters of MAC control frames and of congestion control in the window."""
 
     name: str
     peer: str
@@ -101,6 +102,13 @@ class PortFacts:
     global_pause: int = 0
     sent_pfc: int = 0
     """PFC frames that the port itself generated."""
+    ce_rx: int = 0
+    """Packets with CE received by a NIC that has congestion control."""
+    cnps_sent: int = 0
+    cnps_rx: int = 0
+    """CNPs that arrived, at a NIC or at a switch on their way."""
+    cnps_handled: int = 0
+    """CNPs that slowed a QP down."""
 
     @property
     def control(self) -> int:

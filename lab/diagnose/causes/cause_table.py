@@ -15,6 +15,7 @@ from typing import Final
 from lab.diagnose.causes.address_causes import ADDRESS_CAUSES
 from lab.diagnose.causes.cause import Cause
 from lab.diagnose.causes.class_causes import CLASS_CAUSES
+from lab.diagnose.causes.congestion_causes import CONGESTION_CAUSES
 from lab.diagnose.causes.overlay_causes import OVERLAY_CAUSES
 from lab.diagnose.causes.pause_causes import PAUSE_CAUSES
 from lab.diagnose.symptoms import (
@@ -34,6 +35,7 @@ _UNROUTED: Final = ("one-path-only", "hash-polarisation", "elephant-collision", 
 CAUSES: Final = (
     *PAUSE_CAUSES,
     *CLASS_CAUSES,
+    *CONGESTION_CAUSES,
     Cause(
         "hash-polarisation", "a switch sends all QPs over one of its equal-cost paths",
         needs=(path_symptoms.many_flows_on_one_uplink,),

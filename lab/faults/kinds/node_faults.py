@@ -28,10 +28,12 @@ class FilterParameters(Parameters):
 
     port: Annotated[int, between(1, 65535)] = ROCEV2_PORT
     """UDP destination port: 4791 is RoCEv2's."""
+    dscp: Annotated[int, between(0, 63)] | None = None
+    """Only packets with this DSCP: 48 is that of CNPs."""
 
 
 class UdpFiltered(Fault[FilterParameters]):
-    """A packet filter on a host or a switch drops RoCEv2, while ping and TCP pass.
+    """A packet filter on a host or a switch drops RoCEv2, or one DSCP of it, while ping and TCP pass.
 
     It is an nftables table with drop counters: nft list ruleset.
     """
@@ -57,8 +59,10 @@ class UdpFiltered(Fault[FilterParameters]):
 
     @override
     def inject(self, before: Before) -> None:
+        wanted = [""] if self.p.dscp is None else [f"{ip} dscp {self.p.dscp} " for ip in ("ip", "ip6")]
+        rules = " ".join(f"{each}udp dport {self.p.port} counter drop;" for each in wanted)
         chains = "".join(
-            f"chain {hook} {{ type filter hook {hook} priority 0; udp dport {self.p.port} counter drop; }}\n"
+            f"chain {hook} {{ type filter hook {hook} priority 0; {rules} }}\n"
             for hook in ("input", "forward", "output")
         )
         self.namespace.run([_nft(), "-f", "-"], stdin=f"table inet {_TABLE} {{\n{chains}}}\n")

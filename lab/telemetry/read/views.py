@@ -56,6 +56,10 @@ class PortView:
         """Whether this is a port of a plain link, which does not count by priority, queue or group."""
         return self._counted.has("interfaces", self.key)
 
+    def counts(self, measure: Measure) -> bool:
+        """Whether it has all counters of a measure of a whole port; recordings of older versions lack some."""
+        return self._counted.columns("ports").keys() >= set(measure.counters)
+
     def series(self, measure: Measure, priority: int | None = None) -> Series:
         """Return the sum of a measure's counters; UsageError if the port does not count them.
 

@@ -29,7 +29,7 @@ _STEPS = 4
 Counted = dict[str, dict[str, int]]
 """By port, ``h1:eth1``, or by host, how much each counter grows.
 
-``depth`` and ``lost`` are of queue 3, ``lost0`` of queue 0.
+``depth`` and ``lost`` are of queue 3, ``lost0`` of queue 0. ``np_...`` and ``rp_...`` are of a NIC.
 """
 Printed = tuple[str, str, str, int]
 """A command: its node, its words, what it printed, its exit code."""
@@ -110,6 +110,8 @@ def _grow(made: Made, thing: str, word: str, amount: int) -> None:
         made.devices[made.hosts.index(thing), RDMA.index(word)] += amount
     elif word == "lost":
         made.counters(thing)["queue"]["drop_packets"][3][Drop.HEADROOM] += amount
+    elif word.startswith(("np_", "rp_")):
+        made.counters(thing)[word] += amount
     elif word == "lost0":
         made.counters(thing)["queue"]["drop_packets"][0][Drop.LIMIT] += amount
     elif word != "depth":

@@ -218,6 +218,6 @@ def test_damage_of_the_stored_form_is_told(damage: str) -> None:
 
 def test_the_shipped_incasts_are_lossless(shipped: Topology) -> None:
     assert (shipped.qos is not None) == (
-        shipped.name in {"flood", "four-spines", "rails", "incast", "one-leaf", "one-spine", "roce-tenant"}
+        shipped.name in {"dcqcn", "flood", "four-spines", "rails", "incast", "one-leaf", "one-spine", "roce-tenant"}
     )
     assert all(node_qos.shared > 0 for node_qos in resolve(shipped).values())
