@@ -94,6 +94,7 @@ struct rl_cc_config {
 	__u8 moderation; /* enum rl_cnp_moderation */
 	__u8 cnp_dscp;
 	__u8 cnp_802p_prio; /* PCP of a CNP in a tagged frame */
+	__u8 unused; /* no padding: records are compared as bytes */
 };
 
 struct rl_config {

@@ -68,7 +68,7 @@ def test_only_headroom_and_pool_depend_on_how_soon_ports_pause() -> None:
 def test_a_file_that_only_fits_where_ports_pause_soon() -> None:
     """Four ports of 100 Mb/s keep 4 x 250 KB for 20 ms, which is more than the pool."""
     small = "{fabric: [lab, small], profiles: {small: {buffer: {pool: 900KB}}}}"
-    with pytest.raises(InvalidInput, match="is no more than"):
+    with pytest.raises(InvalidInput, match="a pool of 900 KB is used up"):
         fabric(small)
     assert fabric(small, reaction=VIRTUAL_REACTION).qos is not None
 
