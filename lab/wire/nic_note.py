@@ -1,6 +1,6 @@
 """The congestion control of a NIC, as a comment of its link in a capture.
 
-An analysis cannot tell a lost CNP from a NIC that sends none, unless the capture says what the NIC does::
+An analysis needs it to distinguish a lost CNP from a NIC that sends none::
 
     congestion control of h4:eth1 (10.0.0.4): np rp, min_time_between_cnps 0.02 s per qp
     congestion control of h4:eth1 (10.0.0.4): off

@@ -101,7 +101,7 @@ def test_bad_input_is_one_line_and_leaves_no_recorder(fabric: FabricState, tmp_p
         assert done.stderr.count("\n") == 1
     assert not (tmp_path / "new").exists()
     assert recorders.running(fabric) == []
-    assert "is no recording" in rocelab("record", "show", tmp_path / "full", expect=2).stderr
+    assert "is not a recording" in rocelab("record", "show", tmp_path / "full", expect=2).stderr
     assert "no recording" in rocelab("record", "show", tmp_path / "none", expect=2).stderr
 
 

@@ -172,5 +172,5 @@ def test_drops_are_told_where_they_came_in_and_where_they_were_to_leave() -> Non
     )
     came_in, to_leave = read(maps)
     assert (came_in.interface, came_in.towards) == ("swp1", "leaf1:swp2")
-    assert events.describe_value(came_in) == "no room; out of leaf1:swp2"
+    assert events.describe_value(came_in) == "no room; to leave by leaf1:swp2"
     assert (to_leave.interface, events.describe_value(to_leave)) == ("swp2", "headroom full")

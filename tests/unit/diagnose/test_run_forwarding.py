@@ -145,7 +145,7 @@ def test_a_node_of_an_overlay_that_does_not_answer_is_missed(tmp_path: Path) -> 
     said = made_overlay.nodes()
     said["leaf2"] = {"complaint": "no daemon listens"}
     found = diagnose_run(Recording.open(tenant(tmp_path / "run", ("observe", said))), "observe")
-    assert any("what leaf2 forwards by" in line for line in found.missing)
+    assert any("the forwarding state of leaf2" in line for line in found.missing)
     assert not found.causes
 
 

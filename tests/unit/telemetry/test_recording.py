@@ -196,7 +196,7 @@ def refused(path: Path) -> str:
 
 def test_what_is_no_recording_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    assert "is no recording" in refused(tmp_path / "empty")
+    assert "is not a recording" in refused(tmp_path / "empty")
     assert "no recording" in refused(tmp_path / "missing")
     made = Made(tmp_path / "run", fabric("lab"))
     made.sample()

@@ -59,5 +59,5 @@ def test_a_kind_that_was_never_recorded_has_no_records(tmp_path: Path) -> None:
 
 def test_a_failed_write_is_reported(recorder: Recorder) -> None:
     recorder.folder.notes.mkdir()
-    with pytest.raises(OperationFailed, match="everything before that can be read"):
+    with pytest.raises(OperationFailed, match="the data before that time is readable"):
         recorder.record(RecordKind.NOTE, value=1)

@@ -78,7 +78,7 @@ def test_what_it_cannot_play_is_a_line(path: Path, tmp_path: Path) -> None:
     (torn / "events.jsonl").write_text('{"ns": 1}\nnonsense\n{"ns": 2}\n')
     for folder, why in (
         (tmp_path / "none", "no recording"), (foreign, "is not rocelab's"), (damaged, "is damaged"),
-        (torn, "line 2 is damaged"), (tmp_path, "is no recording"),
+        (torn, "line 2 is damaged"), (tmp_path, "is not a recording"),
     ):  # fmt: skip
         said = rocelab("replay", folder, "--once")
         assert said.returncode == ExitCode.USAGE, (folder, said)

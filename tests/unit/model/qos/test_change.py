@@ -86,7 +86,7 @@ def test_hosts_can_be_made_slow() -> None:
         ("scheduler.3=0", "scheduler.3: a weight of 0 is out of range"),
         ("pfc.priorities=3,9", r"pfc\.priorities\[1\]: 9 is too big"),
         ("ecn.3.kmin=2MB", r"ecn\.3\.kmin: kmin 2 MB is above kmax 160 KB"),
-        ("buffer.pool=1KB", r"buffer\.pool: 1 KB of pool is no more than"),
+        ("buffer.pool=1KB", r"buffer\.pool: a pool of 1 KB is used up"),
         ("buffer.groups.3.xoff=9MB", r"buffer\.groups\.3\.xoff: xoff \+ headroom"),
         ("map.group.3=0", r"both are in group 0; map them to different groups"),
     ],

@@ -73,12 +73,12 @@ def meanings(header: ExplainedHeader) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("feth", "sel", "plt", "va", "dmalen"),
     [
-        (Feth(0, 1), "range: the bytes that the RETH names", "visible to all that read this memory",
+        (Feth(0, 1), "range: the bytes that the RETH names", "visible to all readers of this memory",
          "address in the receiver's memory", "the range: 4.096 KB"),
-        (Feth(1, 3), "region: all that the R_Key is for",
-         "visible to all that read this memory, and kept when the power fails",
+        (Feth(1, 3), "region: all memory of the R_Key",
+         "visible to all readers of this memory, and preserved in a power failure",
          "not used to flush a region", "not used to flush a region"),
-        (Feth(2, 0), "reserved", "asks for nothing", "address in the receiver's memory", "the range: 4.096 KB"),
+        (Feth(2, 0), "reserved", "requests nothing", "address in the receiver's memory", "the range: 4.096 KB"),
         (Feth(0, 4), "range: the bytes that the RETH names", "reserved bits",
          "address in the receiver's memory", "the range: 4.096 KB"),
     ],
@@ -94,7 +94,7 @@ def test_an_atomic_write_is_explained() -> None:
     frame = rocev2(IP4, RoceMessage(Opcode.RC_ATOMIC_WRITE, 1, reth=Reth(0, 0, 8), payload=bytes(8)))
     reth, data, _ = explain(frame).headers[-3:]
     assert meanings(reth)["VA"] == "address in the receiver's memory, a multiple of 8"
-    assert meanings(data)["bytes"] == "written in one step: nobody reads half of it"
+    assert meanings(data)["bytes"] == "written in one step, never visible in part"
 
 
 def test_one_line_says_what_a_flush_carries() -> None:

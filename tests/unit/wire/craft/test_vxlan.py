@@ -72,8 +72,8 @@ def test_each_header_is_explained_with_its_own_frame() -> None:
     assert names == ["Ethernet", "IP", "UDP", "VXLAN", "Ethernet", "IP", "UDP", "BTH", "Data", "ICRC"]
     sports = [field.meaning for header in told.headers for field in header.fields if field.name == "sport"]
     assert sports == [
-        "a hash of the inner frame, all that ECMP can tell its flows by",
-        "one value per QP, all that ECMP can tell QPs by",
+        "a hash of the inner frame, for ECMP to separate its flows",
+        "one value per QP, the only one that ECMP sees",
     ]
     assert told.headers[-1].fields[0].meaning == "ok"
 
