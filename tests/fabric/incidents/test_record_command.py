@@ -94,7 +94,7 @@ def test_bad_input_is_one_line_and_leaves_no_recorder(fabric: FabricState, tmp_p
         (("full",), "is not empty"),
         (("a/b",), "cannot have the name"),
         (("new", "--capture", "h7"), "no node"),
-        (("new", "--hz", "100000"), "cannot be"),
+        (("new", "--hz", "100000"), "out of range"),
     ):
         done = rocelab("record", "start", *words, "-o", tmp_path, "--json", expect=2)
         assert said in json.loads(done.stdout)["error"]["message"]
