@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+import fractions
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
 
 from lab.cli.answers.base import Answer, Models
+from lab.dataplane import counter_names, pause_graph
+from lab.model.qos import port, sizing
 from lab.model.qos.congestion import cc_registers
 
+_Alpha = Annotated[
+    str | None, Field(description="Dynamic threshold as a fraction of the free pool, as 1/4; null for static xoff.")
+]
 if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
-    from lab.model.qos.congestion.cc_registers import CcRegisters
+    from lab.dataplane.counter_names import PortCounter
+    from lab.dataplane.pause_graph import PortPause, Root
+    from lab.model.qos.congestion.cc_registers import CcQos, CcRegisters
+    from lab.model.qos.port import PortQos
+    from lab.model.qos.sizing import SizedThreshold
 else:
-    CcRegisters = Models().of(cc_registers.CcRegisters)
+    _MODELS = Models(
+        [fractions, cc_registers],
+        besides={
+            port.GroupQos: {"alpha": _Alpha},
+            pause_graph.PortPause: {"end": str, "peer": str, "since": str | None},
+            pause_graph.Root: {"end": str | None},
+        },
+    )
+    PortCounter, SizedThreshold = _MODELS.of(counter_names.PortCounter), _MODELS.of(sizing.SizedThreshold)
+    PortPause, Root = _MODELS.of(pause_graph.PortPause), _MODELS.of(pause_graph.Root)
+    PortQos, CcQos = _MODELS.of(port.PortQos), _MODELS.of(cc_registers.CcQos)
+    CcRegisters = _MODELS.of(cc_registers.CcRegisters)
 
 
 class PoolAnswer(Answer):
@@ -51,161 +74,47 @@ class Counters(Answer):
     unbalanced: list[Unbalanced]
 
 
-class NamedCounter(Answer):
+class NamedCounter(PortCounter):
     """A counter of ``rocelab counters --names``."""
 
-    scope: Literal["port", "priority", "queue", "group"]
-    """The scope of the counter; {n} in its name is the number of the priority, queue or group."""
-    name: str
-    field: str
-    """The field in the kernel's record."""
-    meaning: str
-    mlx5: str
-    """Its name in ethtool -S of a ConnectX; empty if there is none."""
-    sonic: str
-    """Its name in SONiC's COUNTERS_DB; empty if there is none."""
-    reason: int | None
-    """For drops: the reason, numbered like value of queue_drops in ``rocelab qos events``."""
-    gauge: bool
-    """Whether it is a current value or a maximum; other counters only grow."""
-    unit: int
-    """Divisor of the kernel's value: 1000 converts ns to us."""
 
-
-class PauseAnswer(Answer):
+class PauseAnswer(PortPause):
     """A port that pauses its peer."""
 
-    end: str
+    end: str  # type: ignore[assignment]
     """The port that sends the pauses, as node:interface."""
-    peer: str
+    peer: str  # type: ignore[assignment]
     """The port that is paused."""
-    xoffs: int
-    """XOFFs sent during the observation."""
-    share: float
-    """Share of the observation in which the peer was paused, 0 to 1."""
-    since: str | None
+    since: str | None  # type: ignore[assignment]
     """Begin of these pauses in ISO 8601 format; null if it is not known any more."""
-    forged: bool
-    """Whether the peer was paused although this end sent no XOFF and is not in XOFF."""
-    behind: list[PauseAnswer]
+    behind: list[PauseAnswer]  # type: ignore[assignment]
     """The pauses that the paused node sends as a consequence."""
 
 
-class CongestionRoot(Answer):
+class CongestionRoot(Root):
     """A pause tree of ``rocelab congestion``."""
 
-    priority: int
-    end: str | None
+    end: str | None  # type: ignore[assignment]
     """The congested queue, for example leaf1:swp6; null if no queue is congested."""
-    depth: int
-    """Largest queue depth in bytes."""
-    pauses: list[PauseAnswer]
-
-
-class Group(Answer):
-    """A priority group; sizes in bytes."""
-
-    reserved: int
-    alpha: str | None
-    """Dynamic threshold as a fraction of the free pool, for example 1/4; null for the static threshold xoff."""
-    xoff: int | None
-    xon: int
-    headroom: int
-
-
-class Ecn(Answer):
-    """The ECN marking of a queue; thresholds in bytes."""
-
-    enabled: bool
-    kmin: int
-    kmax: int
-    pmax: float
-    """Marking probability at kmax, 0 to 1."""
-
-
-class QueueAnswer(Answer):
-    """An egress queue."""
-
-    weight: int | None
-    """DWRR weight; null for strict priority."""
-    limit: int
-    """Limit for lossy packets, in bytes."""
-    ecn: Ecn
-
-
-class Watchdog(Answer):
-    """The PFC watchdog, which ends pause storms."""
-
-    enabled: bool
-    detection: float
-    """Seconds."""
-    restoration: float
-    """Seconds."""
-    action: Literal["drop", "forward"]
-
-
-class PfcAnswer(Answer):
-    """Priority-based flow control."""
-
-    priorities: int
-    """Lossless priorities as a bit mask: bit n for priority n."""
-    tx: bool
-    """Whether the port sends pauses."""
-    rx: bool
-    """Whether the port obeys received pauses."""
-    quanta: int
-    """Duration of a pause in units of 512 bit times."""
-    watchdog: Watchdog
+    pauses: list[PauseAnswer]  # type: ignore[assignment]
 
 
 class CcRegistersAnswer(CcRegisters):
     """The registers of a NIC's congestion control, with NVIDIA's names: times in seconds, rates in bit/s."""
 
 
-class CcAnswer(Answer):
+class CcAnswer(CcQos):
     """Congestion control of a host's port."""
 
-    algorithm: Literal["dcqcn"]
-    np: bool
-    """Whether the NIC answers CE marks with CNPs."""
-    rp: bool
-    """Whether the NIC slows QPs down."""
-    moderation: Literal["qp", "destination", "port"]
-    """The scope of min_time_between_cnps."""
-    real_rate: int
-    """Rate in bit/s of the link that the published registers are meant for."""
-    lab_rate: int
-    """Rate in bit/s of the lab's link when the registers were set. s = real_rate / lab_rate."""
-    floor: int
-    """The lowest minimum rate in bit/s: one packet in a quarter of the QP timeout."""
-    published: CcRegistersAnswer
-    """The registers as published."""
     registers: CcRegistersAnswer
     """The registers at the lab's rate: times x s, rates / s."""
 
 
-class PortAnswer(Answer):
+class PortAnswer(PortQos):
     """A port of ``rocelab qos show``."""
 
-    rate: int
-    """bit/s."""
-    mtu: int
-    delay: float
-    """Seconds, one way."""
-    trust: Literal["dscp", "pcp"]
-    dscp_to_priority: list[int]
-    pcp_to_priority: list[int]
-    priority_to_queue: list[int]
-    priority_to_group: list[int]
-    groups: list[Group]
-    queues: list[QueueAnswer]
-    pfc: PfcAnswer
-    drain: int | None
-    """Drain rate of a host's NIC in bit/s; null if it is not limited."""
-    reaction: float
-    """Seconds until the peer obeys a pause, for which headroom is calculated."""
     cc: CcAnswer | None
-    """Congestion control of a host's NIC; null if it has none."""
+    """Congestion control of a host's NIC; null if it neither sends CNPs nor obeys them."""
     kernel_differs: list[str]
     """Fields in which the kernel's configuration differs; empty if it is the same."""
 
@@ -308,18 +217,8 @@ class PlanTerm(Answer):
     source: str
 
 
-class PlanChoice(Answer):
+class PlanChoice(SizedThreshold):
     """A recommended threshold: bytes, or a probability for pmax."""
-
-    name: str
-    """kmin, kmax, pmax, xoff, xon, headroom, or buffer, which is the total of all senders."""
-    value: float
-    arithmetic: str
-    source: str
-    larger: str
-    """The cost of a larger value."""
-    smaller: str
-    """The cost of a smaller value."""
 
 
 class QosPlan(Answer):

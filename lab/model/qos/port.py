@@ -99,15 +99,13 @@ class GroupQos:
 
 @dataclass(frozen=True, slots=True)
 class EcnQos:
-    """WRED on the instantaneous depth of a queue, marking CE instead of dropping (RFC 3168 section 5).
-
-    ``kmin`` and ``kmax`` in bytes, ``pmax`` from 0 to 1.
-    """
+    """WRED on the instantaneous depth of a queue, marking CE instead of dropping (RFC 3168 section 5); in bytes."""
 
     enabled: bool
     kmin: int
     kmax: int
     pmax: float
+    """Marking probability at kmax, 0 to 1."""
 
     def probability(self, depth: int) -> float:
         """Return the marking probability of an ECT packet at ``depth`` bytes: 0, linear up to ``pmax``, then 1."""
@@ -120,14 +118,12 @@ class EcnQos:
 
 @dataclass(frozen=True, slots=True)
 class QueueQos:
-    """One egress queue. Strict queues go first, highest number first; the others share the rest by DWRR.
-
-    ``weight`` is None for a strict queue. ``limit`` is in bytes, and applies to packets of lossy priorities: lossless
-    ones are limited at ingress.
-    """
+    """One egress queue. Strict queues go first, highest number first; the others share the rest by DWRR."""
 
     weight: int | None
+    """DWRR weight; null for strict priority."""
     limit: int
+    """Limit in bytes for packets of lossy priorities; lossless ones are limited at ingress."""
     ecn: EcnQos
 
     @property
@@ -138,26 +134,29 @@ class QueueQos:
 
 @dataclass(frozen=True, slots=True)
 class WatchdogQos:
-    """PFC watchdog: times to detect a storm and to restore a queue, in seconds, and the action meanwhile."""
+    """The PFC watchdog, which detects pause storms and ends them."""
 
     enabled: bool
     detection: float
+    """Seconds of pause until a storm is detected."""
     restoration: float
+    """Seconds without a pause until the queue is restored."""
     action: StormAction
+    """The treatment of packets of the queue during the storm."""
 
 
 @dataclass(frozen=True, slots=True)
 class PfcQos:
-    """Priority-based flow control (IEEE 802.1Q clause 36) of a port.
-
-    ``priorities`` is a bitmap of the lossless priorities. ``tx``: the port pauses its peer. ``rx``: the port obeys
-    its peer. ``quanta`` is the duration of a pause, in 512 bit times of the link.
-    """
+    """Priority-based flow control (IEEE 802.1Q clause 36) of a port."""
 
     priorities: int
+    """Lossless priorities as a bit mask: bit n for priority n."""
     tx: bool
+    """Whether the port sends pauses."""
     rx: bool
+    """Whether the port obeys received pauses."""
     quanta: int
+    """Duration of a pause in units of 512 bit times."""
     watchdog: WatchdogQos
 
     @property
@@ -175,16 +174,16 @@ class PfcQos:
 class PortQos:
     """The QoS of one port: a switch port, or a host's NIC.
 
-    The link has ``rate`` bit/s, ``mtu`` bytes of IP packet and ``delay`` seconds one way. The maps have an entry for
-    each DSCP, PCP and priority; ``groups`` and ``queues`` have eight entries each. ``drain`` is the rate at which a
-    host takes packets from its NIC; None: unlimited. A slow receiver fills its buffer and pauses its leaf.
-    ``reaction`` is the time in seconds that the peer takes to pause; it depends on the machine that emulates both.
-    ``cc`` is the congestion control of a host's NIC; None: it neither sends CNPs nor obeys them.
+    The maps have an entry for each DSCP, PCP and priority; ``groups`` and ``queues`` have eight entries each. A
+    ``drain`` below the link's rate makes a slow receiver, which fills its buffer and pauses its leaf.
     """
 
     rate: int
+    """bit/s."""
     mtu: int
+    """Bytes of an IP packet."""
     delay: float
+    """Seconds, one way."""
     trust: Trust
     dscp_to_priority: tuple[int, ...]
     pcp_to_priority: tuple[int, ...]
@@ -194,8 +193,11 @@ class PortQos:
     queues: tuple[QueueQos, ...]
     pfc: PfcQos
     drain: int | None = None
+    """Drain rate of a host's NIC in bit/s; null if it is not limited."""
     reaction: float = HOST_REACTION
+    """Seconds until the peer obeys a pause, for which headroom is calculated; depends on the emulating machine."""
     cc: CcQos | None = None
+    """Congestion control of a host's NIC; null if it neither sends CNPs nor obeys them."""
 
     @property
     def lossless_groups(self) -> int:

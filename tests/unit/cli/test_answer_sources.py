@@ -14,11 +14,6 @@ if TYPE_CHECKING:
 
 ROOM: Final = Path(lab.__file__).parent
 ANSWERS: Final = ROOM / "cli" / "answers"
-BY_HAND: Final = frozenset({
-    "NamedCounter", "PauseAnswer", "CongestionRoot", "Group", "Ecn", "QueueAnswer", "Watchdog", "PfcAnswer",
-    "PlanChoice",
-})  # fmt: skip
-"""Answers about ports that repeat a dataclass, mostly with other types; this set only shrinks."""
 
 
 def fields_of(node: ast.ClassDef) -> frozenset[str]:
@@ -53,7 +48,7 @@ def test_answers_repeat_no_dataclass() -> None:
     found = set()
     for path in ANSWERS.glob("*.py"):
         found |= repeated(ast.parse(path.read_text(encoding="utf-8")), known)
-    assert found == BY_HAND
+    assert found == set()
 
 
 def test_a_repetition_is_found() -> None:

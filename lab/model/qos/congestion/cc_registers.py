@@ -85,20 +85,25 @@ class CcRegisters:
 class CcQos:
     """Congestion control of one host port.
 
-    ``np``: the notification point; the NIC answers CE marks with CNPs. ``rp``: the reaction point; the NIC slows a QP
-    down on CNPs. ``published`` are the registers for a NIC of ``real_rate`` bit/s; the lab's link has ``lab_rate``.
-    ``floor`` is the lowest minimum rate in bit/s that causes no retransmission. ``lab_rate`` and ``floor`` are those
-    of the link when the registers were set: a link that is slowed down later keeps its NIC's registers.
+    ``lab_rate`` and ``floor`` are those of the link when the registers were set: a link that is slowed down later
+    keeps its NIC's registers.
     """
 
     algorithm: CcAlgorithm
     np: bool
+    """Notification point: whether the NIC answers CE marks with CNPs."""
     rp: bool
+    """Reaction point: whether the NIC slows a QP down on CNPs."""
     moderation: CnpModeration
+    """The scope of min_time_between_cnps."""
     real_rate: int
+    """Rate in bit/s of the link that the published registers are meant for."""
     lab_rate: int
+    """Rate in bit/s of the lab's link. s = real_rate / lab_rate."""
     floor: int
+    """The lowest minimum rate in bit/s that causes no retransmission: one packet in a quarter of the QP timeout."""
     published: CcRegisters
+    """The registers as published."""
 
     @property
     def scale(self) -> Fraction:
