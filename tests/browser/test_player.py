@@ -161,7 +161,7 @@ def test_packets_are_taken_apart_and_lead_to_their_moment(browser: Chromium, tmp
 def test_sessions_are_drawn_over_time(browser: Chromium, tmp_path: Path) -> None:
     tab = Tab(browser, page_of(tmp_path, with_packets_and_sessions).as_uri())
     plot = "[...document.querySelectorAll('.plot')].find((it) => it.querySelector('h2').textContent === 'Sessions')"
-    assert tab.run(f"{plot}.querySelector('.caption p').textContent") == "that are up"
+    assert tab.run(f"{plot}.querySelector('.caption p').textContent") == "sessions that are up"
     shown = f"{plot}.querySelectorAll('.u-value')[1].textContent"
     for second, up in ((0.0, "1"), (4 * STEP / 1e9, "0")):
         scrub(tab, second + 0.001)
