@@ -23,6 +23,8 @@ from lab.cli.resident import warm_up
 from tests.fabric import resident
 
 ENDED: Final = "--- exit code "
+_IMPORTED: Final = ("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning")
+"""Where rocelab's plugin is installed, pytest would rewrite assertions in all of ``lab``."""
 
 
 def tested(arguments: list[str]) -> int:
@@ -59,7 +61,7 @@ def main() -> None:
     warm_up()
     resident.fork_for_children()
     for number, line in enumerate(sys.stdin):
-        arguments = [*sys.argv[1:], *line.split()]
+        arguments = [*_IMPORTED, *sys.argv[1:], *line.split()]
         if number == 0:
             collect(arguments)
         code = tested(arguments)

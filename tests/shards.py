@@ -20,14 +20,15 @@ import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tests.forks import ENDED
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 ROOT: Final = Path(__file__).parents[1]
 VM: Final = ROOT / "tests/vm"
-SECONDS: Final = VM / "seconds.json"
-"""About how many seconds each file takes, in CI or with ``--long``; the last line of a run has what sessions took."""
 SESSIONS: Final = (
     (
         "incidents/test_probing.py", "incidents/test_diagnose.py", "fabrics/test_top.py", "fabrics/test_tools.py",
@@ -72,14 +73,11 @@ class Outcome:
 
 
 class Shard(threading.Thread):
-    """One VM, and the files that it takes."""
+    """One place for tests, and the files that it takes."""
 
-    def __init__(
-        self, number: int, files: queue.SimpleQueue[str], outcomes: queue.SimpleQueue[Outcome], arguments: list[str]
-    ) -> None:
-        super().__init__(name=f"test{number}")
-        self._files, self._outcomes = files, outcomes
-        self._forks = Forks(self.name, arguments)
+    def __init__(self, forks: Forks, files: queue.SimpleQueue[str], outcomes: queue.SimpleQueue[Outcome]) -> None:
+        super().__init__()
+        self._forks, self._files, self._outcomes = forks, files, outcomes
 
     def run(self) -> None:
         """Take files until there are none."""
@@ -96,20 +94,29 @@ class Shard(threading.Thread):
 
 
 class Forks:
-    """``tests.forks`` in a VM, which is started where there is none, and again where it was lost."""
+    """``tests.forks``, by the command that starts it; started for the first file, and again where it was lost."""
 
-    def __init__(self, vm: str, arguments: list[str]) -> None:
-        self._start = ["vm", "up", "--name", vm, "--time", "virtual"]
-        self._words = ["vm", "run", "--name", vm, "--", "python3", "-m", "tests.forks", *arguments]
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
         self._running: subprocess.Popen[str] | None = None
+
+    def prepare(self) -> tuple[int, str]:
+        """What is needed before they start: an exit code, and the output where it is not 0."""
+        return 0, ""
+
+    def dispose(self) -> None:
+        """End them, and what was prepared, whatever runs."""
+        if self._running:
+            self._running.terminate()
+            self._running.wait()
 
     def tested(self, file: str) -> tuple[int, str]:
         """The exit code and output of a session; where there is no VM (any more), what that gave."""
         if self._running is None or self._running.poll() is not None:
-            code, output = rocelab(*self._start)
+            code, output = self.prepare()
             if code:
                 return code, output
-            self._running = started(*self._words)
+            self._running = started(*self._command)
         assert self._running.stdin
         assert self._running.stdout
         with contextlib.suppress(BrokenPipeError):
@@ -134,17 +141,38 @@ class Forks:
             self._running.communicate()
 
 
-def rocelab(*words: str) -> tuple[int, str]:
-    """Run rocelab; its exit code and what it printed."""
-    with started(*words) as process:
+class VmForks(Forks):
+    """They run in a VM in virtual time, which is started where there is none."""
+
+    def __init__(self, vm: str, arguments: list[str]) -> None:
+        super().__init__(rocelab("vm", "run", "--name", vm, "--", "python3", "-m", "tests.forks", *arguments))
+        self._vm = vm
+
+    def prepare(self) -> tuple[int, str]:
+        """The VM is up."""
+        return ended(*rocelab("vm", "up", "--name", self._vm, "--time", "virtual"))
+
+    def dispose(self) -> None:
+        """Its VM is down, and so are they."""
+        ended(*rocelab("vm", "down", "--name", self._vm))
+
+
+def rocelab(*words: str) -> list[str]:
+    """The command line of ``rocelab words...``."""
+    return [sys.executable, "-m", "lab", *words]
+
+
+def ended(*command: str) -> tuple[int, str]:
+    """Run a program; its exit code and what it printed."""
+    with started(*command) as process:
         said = process.communicate()[0]
     return process.returncode, said
 
 
-def started(*words: str) -> subprocess.Popen[str]:
-    """rocelab on its way, with pipes to it and from it. Ctrl-C reaches it as it reaches us."""
+def started(*command: str) -> subprocess.Popen[str]:
+    """A program on its way, with pipes to it and from it. Ctrl-C reaches it as it reaches us."""
     return subprocess.Popen(
-        [sys.executable, "-m", "lab", *words],
+        command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -154,17 +182,19 @@ def started(*words: str) -> subprocess.Popen[str]:
     )
 
 
-def test_files(*, long: bool) -> list[str]:
-    """The VM's test files that have tests to run: any that is ``long``, or any that is not."""
-    texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in sorted(VM.rglob("test_*.py"))}
+def test_files(folder: Path, *, long: bool) -> list[str]:
+    """The test files below a folder that have tests to run: any that is ``long``, or any that is not."""
+    texts = {
+        str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in sorted(folder.rglob("test_*.py"))
+    }
     return [name for name, text in texts.items() if (_MARKED.search(text) if long else not _ALL_MARKED.search(text))]
 
 
-def sessions(*, long: bool) -> list[str]:
-    """The sessions of pytest, each as the names of its files, the longest first."""
-    known: dict[str, float] = json.loads(SECONDS.read_text(encoding="ascii"))
-    files = test_files(long=long)
-    shared = [] if long else [" ".join(f"tests/vm/{name}" for name in session) for session in SESSIONS]
+def sessions(folder: Path, *, long: bool) -> list[str]:
+    """The sessions of pytest, each as the names of its files, the longest first by the folder's ``seconds.json``."""
+    known: dict[str, float] = json.loads((folder / "seconds.json").read_text(encoding="ascii"))
+    files = test_files(folder, long=long)
+    shared = [" ".join(f"tests/vm/{name}" for name in session) for session in SESSIONS if folder == VM and not long]
     alone = [name for name in files if not any(name in session.split() for session in shared)]
     return sorted(
         [*shared, *alone], key=lambda session: -sum(known.get(name, _UNKNOWN) for name in short(session).split())
@@ -176,23 +206,32 @@ def short(session: str) -> str:
     return " ".join(Path(file).name for file in session.split())
 
 
+def pytest_arguments(*given: str, long: bool) -> list[str]:
+    """pytest's arguments for one session after another."""
+    return [*_SLOWEST, "-m", "long" if long else "not long", *given]
+
+
 def main() -> int:
+    """Run the VM's files, or with ``--long`` the ``long`` tests in them."""
+    long = sys.argv[1:2] == [_LONG]
+    arguments = pytest_arguments(*sys.argv[2 if long else 1 :], long=long)
+    vms = [VmForks(f"test{number}", arguments) for number in range(os.cpu_count() or 1)]
+    return run_all(sessions(VM, long=long), vms)
+
+
+def run_all(names: list[str], places: Sequence[Forks]) -> int:
     """Run all files, show each one's output as it ends, and the sums; 1 when a test failed, 130 when interrupted."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     began = time.monotonic()
-    long = sys.argv[1:2] == [_LONG]
-    wanted = ["-m", "long", *sys.argv[2:]] if long else ["-m", "not long", *sys.argv[1:]]
-    arguments = [*_SLOWEST, *wanted]
-    names = sessions(long=long)
     files: queue.SimpleQueue[str] = queue.SimpleQueue()
     outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
     for name in names:
         files.put(name)
-    shards = [Shard(number, files, outcomes, arguments) for number in range(os.cpu_count() or 1)]
+    shards = [Shard(forks, files, outcomes) for forks in places]
     try:
         for shard in shards:
             shard.start()
-        ended = [shown(outcomes.get()) for _ in names]
+        outcome = [shown(outcomes.get()) for _ in names]
         for shard in shards:
             shard.join()
     except KeyboardInterrupt:
@@ -201,9 +240,9 @@ def main() -> int:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # who ends a whole process group is heard twice
         while not files.empty():  # interrupted: nobody takes another one
             files.get()
-        for shard in shards:
-            rocelab("vm", "down", "--name", shard.name)
-    return summarised(ended, time.monotonic() - began)
+        for forks in places:
+            forks.dispose()
+    return summarised(outcome, time.monotonic() - began)
 
 
 def shown(outcome: Outcome) -> Outcome:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import queue
 
 import pytest
 
 from tests import shards
+from tests.fabric_workers import FABRIC
 from tests.patience import PATIENCE
 from tests.shards import Outcome
 
@@ -42,23 +44,29 @@ def test_a_file_is_run_where_it_has_tests_of_the_kind() -> None:
     whole, some, none = (
         f"tests/vm/{name}.py" for name in ("overlay/test_multihoming", "fabrics/test_spin_up", "fabrics/test_qos")
     )
-    assert {whole, some, none} & set(shards.test_files(long=True)) == {whole, some}
-    assert {whole, some, none} & set(shards.test_files(long=False)) == {some, none}
+    assert {whole, some, none} & set(shards.test_files(shards.VM, long=True)) == {whole, some}
+    assert {whole, some, none} & set(shards.test_files(shards.VM, long=False)) == {some, none}
+
+
+def test_seconds_are_known_of_every_file_of_fabrics() -> None:
+    """The longest are begun first."""
+    known = json.loads((FABRIC / "seconds.json").read_text(encoding="ascii"))
+    assert known.keys() == {path.name for path in FABRIC.rglob("test_*.py")}
 
 
 @pytest.mark.parametrize("long", [True, False])
 def test_every_file_is_in_one_session(long: bool) -> None:
     """Those that share a fabric are in one session, but for ``long`` tests."""
-    sessions = shards.sessions(long=long)
+    sessions = shards.sessions(shards.VM, long=long)
     found = [file for session in sessions for file in session.split()]
-    assert sorted(found) == shards.test_files(long=long)
+    assert sorted(found) == shards.test_files(shards.VM, long=long)
     assert any(" " in session for session in sessions) is not long
 
 
 def test_challenges_are_run_in_both_parts() -> None:
     """Most of their tests are ``long``, by a mark that another file has a name for."""
     for long in (True, False):
-        assert "tests/vm/incidents/test_challenges.py" in shards.test_files(long=long)
+        assert "tests/vm/incidents/test_challenges.py" in shards.test_files(shards.VM, long=long)
 
 
 def test_of_a_green_file_the_sums_are_shown_and_what_took_long(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,7 +86,8 @@ def test_a_file_whose_tests_cannot_be_run_fails_and_the_others_are_run(monkeypat
     outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
     for name in ("one", "two", "three"):
         files.put(name)
-    shard = shards.Shard(0, files, outcomes, [])
+    forks = shards.Forks([])
+    shard = shards.Shard(forks, files, outcomes)
     ended: list[str] = []
 
     def tested(file: str) -> tuple[int, str]:
@@ -86,8 +95,8 @@ def test_a_file_whose_tests_cannot_be_run_fails_and_the_others_are_run(monkeypat
             raise RuntimeError(f"{file} cannot be run")
         return 0, "1 passed in 1s\n"
 
-    monkeypatch.setattr(shard._forks, "tested", tested)
-    monkeypatch.setattr(shard._forks, "end", lambda: ended.append("end"))
+    monkeypatch.setattr(forks, "tested", tested)
+    monkeypatch.setattr(forks, "end", lambda: ended.append("end"))
     shard.start()
     found = [outcomes.get(timeout=PATIENCE) for _ in range(3)]
     shard.join(PATIENCE)
