@@ -26,6 +26,7 @@ CHAPTERS: Final = {
     "The lab": [
         "topologies",
         "presets",
+        "congestion-control",
         "emulation",
         "time",
         "port",
@@ -38,7 +39,7 @@ CHAPTERS: Final = {
     "Packets": ["exchange", "reading-captures", "captures"],
     "Break it": ["faults", "scenarios", "recording", "diagnose", "report", "compare"],
     "Your own": ["testing", "api", "modules", "commands"],
-    "The project": ["architecture", "bench", "CONTRIBUTING"],
+    "The project": ["architecture", "add-congestion-control", "bench", "CONTRIBUTING"],
 }
 """Every page, in the order of a reader; one that is in none of them is a warning, which is an error."""
 MODULES: Final = (
