@@ -6,18 +6,16 @@ Only invariants are judged: how long anything takes depends on what else the hos
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from lab.dataplane import qp_pairs
 from lab.dataplane.port_layout import LIMITERS, Drop
-from lab.rdma import device_counters, rxe
-from lab.rdma.measure import BandwidthTest, Nic, Pair
+from lab.rdma import device_counters
+from lab.rdma.measure import BandwidthTest, Pair
 from lab.rdma.perftest import measure_bandwidth
-from tests.vm.one_switch import SWITCH, Star, balanced, build, ports, settle, star
+from tests.vm.one_switch import SWITCH, Star, balanced, ports, settle, star
+from tests.vm.rdma_switch import device, nic, with_rdma
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,30 +51,6 @@ def slowed() -> Iterator[Star]:
         yield built
 
 
-@contextmanager
-def with_rdma(text: str) -> Iterator[Star]:
-    rxe.check()
-    with build(text) as built:
-        qp_pairs.learn(built.topology.name)
-        hosts = [host for host in built.namespaces if host != SWITCH]
-        try:
-            for host in hosts:
-                rxe.create(built.namespaces[host], device(built, host), "eth1")
-            yield built
-        finally:
-            for host in hosts:
-                rxe.delete(device(built, host))
-
-
-def device(fabric: Star, host: str) -> str:
-    return rxe.device_name(fabric.topology.name, host, "eth1")
-
-
-def nic(fabric: Star, number: int) -> Nic:
-    host = f"h{number}"
-    return Nic(host, "eth1", fabric.namespaces[host], device(fabric, host), ip_address(fabric.address(host)))
-
-
 def overtaken(fabric: Star) -> int:
     """Packets that came too early at a receiver, of all hosts: something was lost or overtaken."""
     hosts = (device(fabric, host) for host in fabric.namespaces if host != SWITCH)
@@ -85,7 +59,9 @@ def overtaken(fabric: Star) -> int:
 
 def write(fabric: Star, pairs: list[tuple[int, int]]) -> None:
     """Hosts write to hosts, all at once, until nothing is under way."""
-    measure_bandwidth([Pair(nic(fabric, src), nic(fabric, dst)) for src, dst in pairs], BandwidthTest(duration=5))
+    measure_bandwidth(
+        [Pair(nic(fabric, f"h{src}"), nic(fabric, f"h{dst}")) for src, dst in pairs], BandwidthTest(duration=5)
+    )
     settle(fabric)
 
 

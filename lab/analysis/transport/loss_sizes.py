@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lab.analysis.flows.flow_batches import Sorted
-    from lab.analysis.flows.flow_sums import Flows
+    from lab.analysis.flows.flow_sums import FlowKey, Flows
     from lab.analysis.flows.streams import Streams
     from lab.analysis.read.packet_batch import Ints
     from lab.analysis.transport.psn_tracker import Resend
@@ -47,6 +47,19 @@ class SizedLosses:
             flows.seen[back, 1] > self.first
             for stream in streams.back(int(streams.of[flow]))
             for back in streams.members(stream)
+        )
+
+    def fact(self, key: FlowKey, links: Sequence[str], delivered: int, *, reads: bool) -> SizeLoss:
+        """Return these losses of the flow ``key``, whose largest delivered frame or READ has ``delivered`` bytes."""
+        return SizeLoss(
+            link=links[key.interface],
+            src=address(key.src),
+            dst=address(key.dst),
+            qp=key.destqp,
+            losses=self.count,
+            least=self.least,
+            delivered=delivered,
+            reads=reads,
         )
 
 
@@ -125,17 +138,5 @@ def size_losses(sizes: Sizes, streams: Streams, flows: Flows, links: Sequence[st
         if not delivered:
             delivered = int(sizes.delivered(np.array(alike)).max())
         if 0 < delivered < lost.least and lost.alive(flow, streams, flows):
-            key = flows.key(flow)
-            found.append(
-                SizeLoss(
-                    link=links[key.interface],
-                    src=address(key.src),
-                    dst=address(key.dst),
-                    qp=key.destqp,
-                    losses=lost.count,
-                    least=lost.least,
-                    delivered=delivered,
-                    reads=False,
-                )
-            )
+            found.append(lost.fact(flows.key(flow), links, delivered, reads=False))
     return tuple(found)

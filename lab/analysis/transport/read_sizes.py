@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lab.analysis.decode import opcode_tables as ops
-from lab.analysis.results.analysis_facts import SizeLoss
-from lab.analysis.results.number_format import address
 from lab.analysis.transport.loss_sizes import LEAST_LOST, SizedLosses
 from lab.analysis.transport.naks import IMPLIED, NOBODY
 from lab.analysis.transport.psn_tracker import distance
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from lab.analysis.flows.flow_batches import Sorted
     from lab.analysis.flows.flow_sums import Flows
     from lab.analysis.flows.streams import Streams
+    from lab.analysis.results.analysis_facts import SizeLoss
     from lab.analysis.transport.psn_tracker import Resend
     from lab.analysis.transport.read_responses import Responses
 
@@ -104,17 +103,7 @@ class ReadSizes:
             if not delivered and not self._acknowledged(flow, flows):
                 continue
             if min(delivered, mtu) < min(lost.least, mtu) and lost.alive(flow, self._streams, flows):
-                key = flows.key(flow)
-                yield SizeLoss(
-                    link=links[key.interface],
-                    src=address(key.src),
-                    dst=address(key.dst),
-                    qp=key.destqp,
-                    losses=lost.count,
-                    least=lost.least,
-                    delivered=delivered,
-                    reads=True,
-                )
+                yield lost.fact(flows.key(flow), links, delivered, reads=True)
 
     def _deliver(self, reads: _ReadFlow, psn: int) -> None:
         size, _ = reads.waiting.pop(psn)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from lab.telemetry.read.measures import MeasureUnit
+from lab.telemetry.read.measure_unit import MeasureUnit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

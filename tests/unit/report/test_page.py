@@ -23,6 +23,7 @@ from lab.report.scenario_text import ScenarioText
 from lab.report.steps import steps_of
 from lab.scenario import library
 from lab.telemetry.read import measures
+from lab.telemetry.read.measure_unit import MeasureUnit
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.read.series import RecordingClock, Series
 from lab.telemetry.store import recording_folder as files
@@ -146,7 +147,7 @@ def test_the_page_has_each_measure_with_its_title_and_unit_and_the_script_has_ne
     for lane in (lane for port in made["ports"].values() for lane in port.values()):
         assert set(lane) == set(made["measures"])
     titles = {each.title for each in measures.MEASURES} | {each.heading for each in measures.MEASURES}
-    units = {suffix.strip() for unit in measures.MeasureUnit for _, suffix in unit.steps if suffix.strip()}
+    units = {suffix.strip() for unit in MeasureUnit for _, suffix in unit.steps if suffix.strip()}
     for name in page._SCRIPTS:
         words = set(re.findall(r"""["'`]([^"'`\n]*)["'`]""", asset(name)))
         # Classes of the style sheet, and the unit behind moments of the recording, are no measure's.

@@ -8,18 +8,16 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
-from ipaddress import ip_address
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from lab.dataplane import qp_pairs
 from lab.dataplane.limited_qps import limited_qps
-from lab.rdma import rxe
-from lab.rdma.measure import BandwidthTest, Nic, Pair
+from lab.rdma.measure import BandwidthTest, Pair
 from lab.rdma.perftest import measure_bandwidth
-from tests.vm.one_switch import OVERHEAD, SWITCH, Star, build, ports, settle, star
+from tests.vm.one_switch import OVERHEAD, SWITCH, Star, ports, settle, star
+from tests.vm.rdma_switch import nic, with_rdma
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,35 +51,21 @@ class Incast:
 @pytest.fixture(scope="module")
 def fabric() -> Iterator[Star]:
     """A switch with hosts that have RDMA devices, and DCQCN by the paper's registers."""
-    rxe.check()
-    with build(star(SENDERS + 1, f"{RATE}bit", 1500, "paper")) as built:
-        qp_pairs.learn(built.topology.name)
-        hosts = [host for host in built.namespaces if host != SWITCH]
-        try:
-            for host in hosts:
-                rxe.create(built.namespaces[host], device(built, host), "eth1")
-            yield built
-        finally:
-            for host in hosts:
-                rxe.delete(device(built, host))
-
-
-def device(fabric: Star, host: str) -> str:
-    return rxe.device_name(fabric.topology.name, host, "eth1")
+    with with_rdma(star(SENDERS + 1, f"{RATE}bit", 1500, "paper")) as built:
+        yield built
 
 
 def incast(fabric: Star, *assignments: str) -> Incast:
     """The senders write to the sink, with ``assignments`` at all hosts."""
-
-    def nic(host: str) -> Nic:
-        return Nic(host, "eth1", fabric.namespaces[host], device(fabric, host), ip_address(fabric.address(host)))
 
     hosts = [host for host in fabric.namespaces if host != SWITCH]
     for host in hosts:
         fabric.configure(host, *assignments)
     old = ports(fabric)
     with depths(fabric) as seen:
-        results = measure_bandwidth([Pair(nic(f"h{number + 1}"), nic(SINK)) for number in range(SENDERS)], TRAFFIC)
+        results = measure_bandwidth(
+            [Pair(nic(fabric, f"h{number + 1}"), nic(fabric, SINK)) for number in range(SENDERS)], TRAFFIC
+        )
     limited = sum(len(list(limited_qps(fabric.maps, node))) for node in fabric.numbering.nodes.values())
     settle(fabric)
     now = ports(fabric)

@@ -10,7 +10,6 @@ import io
 import json
 import subprocess
 from contextlib import contextmanager
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,12 +21,13 @@ from lab.dataplane.port_layout import Drop, EventKind
 from lab.kernel.packets.live_capture import LiveCapture, Point
 from lab.kernel.process import time_source
 from lab.model.qos.headroom import PFC_FRAME, headroom_needed
-from lab.rdma import device_counters, rxe
-from lab.rdma.measure import BandwidthTest, Nic, Pair
+from lab.rdma import device_counters
+from lab.rdma.measure import BandwidthTest, Pair
 from lab.rdma.perftest import measure_bandwidth
 from lab.wire.pcapng import Direction, Record, Writer
 from tests.inside import entered
-from tests.vm.one_switch import OVERHEAD, SWITCH, Star, balanced, build, named, ports, settle, star
+from tests.vm.one_switch import OVERHEAD, SWITCH, Star, balanced, named, ports, settle, star
+from tests.vm.rdma_switch import device, nic, with_rdma
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -53,29 +53,14 @@ DEEP: Final = ("buffer.groups.3.xoff=400KB", "buffer.groups.3.xon=300KB")
 @pytest.fixture(scope="module")
 def fabric() -> Iterator[Star]:
     """A switch with nine hosts that have RDMA devices."""
-    rxe.check()
-    with build(star(SENDERS + 1, f"{RATE}bit", MTU)) as built:
-        hosts = [host for host in built.namespaces if host != SWITCH]
-        try:
-            for host in hosts:
-                rxe.create(built.namespaces[host], device(built, host), "eth1")
-            yield built
-        finally:
-            for host in hosts:
-                rxe.delete(device(built, host))
-
-
-def device(fabric: Star, host: str) -> str:
-    return rxe.device_name(fabric.topology.name, host, "eth1")
+    with with_rdma(star(SENDERS + 1, f"{RATE}bit", MTU)) as built:
+        yield built
 
 
 def pairs(fabric: Star, senders: int) -> list[Pair]:
     """The first ``senders`` hosts write to the sink."""
 
-    def nic(host: str) -> Nic:
-        return Nic(host, "eth1", fabric.namespaces[host], device(fabric, host), ip_address(fabric.address(host)))
-
-    return [Pair(nic(f"h{number}"), nic(SINK)) for number in range(1, senders + 1)]
+    return [Pair(nic(fabric, f"h{number}"), nic(fabric, SINK)) for number in range(1, senders + 1)]
 
 
 def trouble(before: Mapping[str, dict[str, int]]) -> dict[str, int]:
