@@ -22,8 +22,8 @@ from __future__ import annotations
 from typing import Final
 
 from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect
-from lab.scenario.congestion import SETTLING, cnps
-from lab.scenario.phase_measures import ACTS, jain, listed, mbits
+from lab.scenario.congestion import SETTLING, cnps, shares
+from lab.scenario.phase_measures import ACTS, jain, listed
 from lab.scenario.shared_checks import nothing_is_lost
 from lab.scenario.three_acts import PhaseParameters, fault, three_acts
 
@@ -46,21 +46,16 @@ def run(stage: Stage, p: PhaseParameters) -> None:
         )  # fmt: skip
 
 
-def _rates(rec: Recording) -> list[list[float]]:
-    return [[mbits(rec, f"{sender}:eth1", act) for sender in SENDERS] for act in ACTS]
-
-
 def the_greedy_host_takes_the_link(rec: Recording, p: PhaseParameters) -> Verdict:
     """The greedy host sends most of all packets, and a fair share before and after."""
-    rates = _rates(rec)
-    shares = [greedy / sum((*others, greedy)) if greedy else 0.0 for *others, greedy in rates]
-    evidence = f"{GREEDY}'s share: {listed([f'{share:.0%}' for share in shares])}"
-    return expect(shares[1] > MOST and max(shares[0], shares[2]) < 1 - MOST + 1 / 3, evidence)
+    before, during, after = found = [shares(rec, act, *SENDERS)[GREEDY] for act in ACTS]
+    evidence = f"{GREEDY}'s share: {listed([f'{share:.0%}' for share in found])}"
+    return expect(during > MOST and max(before, after) < 1 - MOST + 1 / 3, evidence)
 
 
 def those_that_obey_are_alike(rec: Recording, p: PhaseParameters) -> Verdict:
-    """Without a greedy host, the three get about the same (Jain's index of their rates)."""
-    before, _, after = (jain(rates) for rates in _rates(rec))
+    """Without a greedy host, the three get about the same (Jain's index of their shares)."""
+    before, _, after = (jain(list(shares(rec, act, *SENDERS).values())) for act in ACTS)
     return expect(min(before, after) > FAIR, f"Jain's index {before:.3f} before, {after:.3f} after")
 
 

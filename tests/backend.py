@@ -23,12 +23,12 @@ def chosen() -> str:
 
 
 def has_others() -> bool:
-    """Whether programs that are not ours run beside a fabric: Docker's, and what watches FRR in each container."""
+    """Whether programs of others run beside a fabric: Docker's, and those that watch FRR in each container."""
     return chosen() != registry.DEFAULT
 
 
 def words(*command: str) -> tuple[str, ...]:
-    """The words of a command of rocelab's; ``up`` is told the backend when it is not the usual one."""
+    """The words of a rocelab command; ``up`` gets the backend when it is not the usual one."""
     if command[:1] != ("up",) or "--backend" in command or chosen() == registry.DEFAULT:
         return command
     return (*command, "--backend", chosen(), "--timeout", f"{_PATIENCE / 2:.0f}")

@@ -21,7 +21,7 @@ ROCELAB: Final = typer.main.get_command(app)
 
 
 def parsed(words: Sequence[str] | str) -> CommandLine:
-    """What rocelab reads from the words after its name."""
+    """The options and arguments that rocelab reads from the words after its name."""
     return command_line.parse(ROCELAB, words.split() if isinstance(words, str) else words)
 
 

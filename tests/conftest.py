@@ -1,11 +1,12 @@
 """Markers decide what a test needs; a trial decides whether this machine has it.
 
-A test whose need is not met is skipped, or fails when ``ROCELAB_REQUIRE`` is ``all`` or names its marker: that is
-how CI cannot go green by skipping.
+A test whose need is not met is skipped. It fails when ``ROCELAB_REQUIRE`` is ``all`` or names its marker, so that CI
+cannot go green by skipping.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from functools import cache
@@ -34,23 +35,26 @@ def _interrupt(*_: object) -> NoReturn:
 
 signal.signal(signal.SIGTERM, _interrupt)
 
+# Modules and tests stay: garbage is searched for when all are collected, and not before.
+gc.disable()
+
 # Commands of tests run where the tests do, whatever VM is up; a test about the VM says --vm.
 os.environ["ROCELAB_VM"] = "0"
 
 HERE = Path(__file__).parent
 _PORT = (*RDMA.needs, "VXLAN", "VRF", "netem", "BTF", "BPF qdisc")
 NEEDS = {"fabric": FABRIC.needs, "vm": _PORT, "stress": _PORT, "containers": (*_PORT, "containerlab", "Docker")}
-"""What each marker needs. Tests below the directory of the same name carry the marker without saying so."""
+"""The needs of each marker. Tests below the directory of the same name carry the marker without saying so."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What plays the fabrics of the tests that run on any (marker ``backends``)."""
+    """Add the option for the backend of tests that run on any (marker ``backends``)."""
     names = (NetnsBackend.name, ContainerlabBackend.name)
     parser.addoption("--backend", choices=names, default=names[0], help="for the tests with the marker backends")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell tests/backend.py."""
+    """Pass the choice to tests/backend.py."""
     backend.choose(config.getoption("backend"))
 
 
@@ -60,6 +64,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         room = item.path.relative_to(HERE).parts[0]
         if room in NEEDS:
             item.add_marker(room)
+
+
+def pytest_collection_finish() -> None:
+    """Exempt modules and thousands of tests, which stay, from each search for garbage."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

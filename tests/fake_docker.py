@@ -1,4 +1,4 @@
-"""A Docker that is a script with a list of containers: it tells which there are, and removes them from its list."""
+"""A Docker that is a script with a list of containers: it lists them, and removes them from its list."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 The process collects the first file before it forks. Every fork inherits pytest's plugins and the modules that this
 file and its conftests import, with rewritten assertions. It imports only what its own file needs besides.
 
-``python -m tests.forks [PYTEST ARGS]`` reads the files of a session from each line of its input, and says how its
-tests ended with a line that begins with ``ENDED``.
+``python -m tests.forks [PYTEST ARGS]`` reads the files of a session from each line of its input. At the end of each
+session it prints a line that begins with ``ENDED`` and has the exit code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tests, one thread and nobody's signals, go into a namespace themselves; rocelab sends threads made for it."""
+"""Tests have one thread and no signals, so they enter namespaces themselves; rocelab uses threads of its own."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _REPLY: Final = re.compile(r"icmp_seq=(\d+) .*time=([\d.]+) ms( \(DUP!\))?")
 
 @dataclass(frozen=True, slots=True)
 class Echoes:
-    """Of ``sent`` requests, numbered from 0: the number and the seconds of every answer, as they came."""
+    """The number and the seconds of every answer to ``sent`` requests, numbered from 0, as they came."""
 
     sent: int
     answers: tuple[tuple[int, float], ...]

@@ -1,4 +1,4 @@
-"""A command on a machine of its own, as far as a fabric can tell: ``python -m tests.private_machine COMMAND...``.
+"""A command on a machine of its own, as far as a fabric can see: ``python -m tests.private_machine COMMAND...``.
 
 It has its own network, processes, mounts and cgroups, and its own ``/run``, ``/etc``, ``/var/tmp`` and
 ``/sys/fs/bpf``. So sessions of tests/fabric run side by side, and each compares all of its machine before and after a

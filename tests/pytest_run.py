@@ -1,4 +1,4 @@
-"""pytest with the plug-in, as a process of its own in a folder of somebody's tests."""
+"""pytest with the plug-in, as a process of its own in a folder of a user's tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
 EXAMPLE: Final = ROOT / "lab" / "docs" / "examples" / "pytest"
-"""What people copy."""
+"""The example that people copy."""
 
 
 def words(*more: str | Path) -> list[str]:

@@ -1,7 +1,7 @@
-"""Runs of scenarios of which any process is killed at any point: what is said, and what is left.
+"""Runs of scenarios in which any process is killed at any point: their messages, and their leftovers.
 
-A kill is drawn by a seed: a scenario, what is killed, and the moment, which is told by the recording: so many lines
-of notes, commands and truth, and then so many growths of its log.
+A kill is drawn by a seed: a scenario, a victim, and a moment. The recording gives the moment: so many lines of notes,
+commands and truth, and then so many growths of its log.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TOPOLOGY: Final = ROOT / "topologies/incast.yaml"
 KINDS: Final = ("command", "offspring", "perftest", "daemon")
 DAEMONS: Final = {"zebra", "bgpd", "bfdd", "staticd", "mgmtd"}
 LATER: Final = 3
-"""Growths of the log, of which there are two a second, behind the line that was drawn, at most."""
+"""The most growths of the log, two a second, after the line that was drawn."""
 HOLD: Final = "1s"
 """How long phases are: too short for some checks, and as good as any for what is killed in them."""
 PATIENCE: Final = 300.0
@@ -64,17 +64,17 @@ class Kill:
 
 @dataclass
 class Outcome:
-    """What came of a kill."""
+    """The outcome of a kill."""
 
     kill: Kill
     killed: str = ""
-    """What was, and its name; empty of a run that had ended before."""
+    """The killed process and its name; empty for a run that had ended before."""
     code: int = 0
     said: str = ""
     verdict: str = ""
     """On the recording: pass, fail, unknown, or "none" where there was none yet."""
     wrong: list[str] = field(default_factory=list)
-    """What should not be, in lines."""
+    """Everything that is wrong, in lines."""
 
 
 def drawn(seed: int, count: int, lines: dict[str, int]) -> Iterator[Kill]:
@@ -104,7 +104,7 @@ class Killer:
             self._octets = port_maps.open_maps(self.name).config.tobytes()
 
     def lines_of(self, scenario: str) -> int:
-        """How many lines a run that nobody disturbs tells."""
+        """The number of lines of an undisturbed run."""
         self.warm()
         output = Path(tempfile.mkdtemp(dir=self._folder))
         with _begun(scenario, output) as command:
@@ -148,7 +148,7 @@ class Killer:
         return ""
 
     def _processes(self) -> dict[str, list[int]]:
-        """What there is of each kind, by pid."""
+        """The processes of each kind, by pid."""
         inside = self._inside()
         players = [int(entry.name.partition("-")[0]) for entry in FabricState(self.name).players.glob("*")]
         return {
@@ -177,7 +177,7 @@ class Killer:
             outcome.wrong += self.down()
 
     def down(self) -> list[str]:
-        """Take it down, and tell what is left of it, in lines."""
+        """Take it down, and return its leftovers, in lines."""
         rocelab("down", "--fabric", self.name)
         return self._before.differences(snapshot.take())
 
@@ -211,7 +211,7 @@ def look_at_the_recording(outcome: Outcome, output: Path, whole: int) -> None:
 
 
 def _spoken(code: int, said: str, killed: str) -> list[str]:
-    """What is wrong with how a command ended: it was killed, has judged, or says in a line what was the matter."""
+    """Errors in the end of a command, which must be killed, have a verdict, or report its problem in one line."""
     if "Traceback" in said:
         return [f"a traceback: {said}"]
     if killed.startswith("command"):

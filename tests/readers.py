@@ -23,7 +23,7 @@ _ANSWERS = {0, 1, 3}
 
 
 def invoked(*words: str | Path) -> str:
-    """What a command prints, which must neither fail nor print what drives a terminal."""
+    """The output of a command, which must neither fail nor print control sequences of a terminal."""
     said = CliRunner().invoke(app, list(map(str, words)))
     assert said.exit_code in _ANSWERS, (words, said.output, said.exception)
     assert said.exception is None or isinstance(said.exception, SystemExit), (words, said.exception)
@@ -50,7 +50,7 @@ def replayed(path: Path, events: int = 12) -> str:
 
 
 def looked_through(path: Path) -> str:
-    """What its replay writes around the tables, without a screen: drawing takes a guest's CPU for minutes."""
+    """The text that its replay writes around the tables, without a screen: drawing takes minutes in a guest."""
     replay = Replay(RecordedFilm(Recording.open(path)))
     told = []
     for at in replay.moments:

@@ -1,7 +1,7 @@
 """Have containerlab itself read what we export: ``python -m tests.real_containerlab BINARY [TOPOLOGY]...``, by hand.
 
-It wants a Docker daemon before it reads anything. What answers here says that there is one with nothing in it, so
-that a lab is parsed, checked and planned, and not deployed. Go builds the binary: github.com/srl-labs/containerlab.
+It wants a Docker daemon before it reads anything. The server here answers as one with nothing in it, so that a lab is
+parsed, checked and planned, and not deployed. Go builds the binary: github.com/srl-labs/containerlab.
 """
 
 from __future__ import annotations

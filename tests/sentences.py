@@ -214,7 +214,7 @@ def printed(source: str) -> list[Sentence]:
 
 
 def messages(source: str) -> list[Sentence]:
-    """What a module's errors, warnings, table titles and option helps say to a user, read from its source."""
+    """The errors, warnings, table titles and option helps of a module, read from its source."""
     calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     texts = [(node.lineno, text) for call in calls for node in _shown(call) if (text := _literal(node))]
     found = [sentence for line, text in texts for part in text.split(": ") for sentence in split(line, part)]

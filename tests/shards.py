@@ -20,7 +20,7 @@ import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from tests.forks import ENDED
 
@@ -32,8 +32,9 @@ VM: Final = ROOT / "tests/vm"
 SESSIONS: Final = (
     (
         "incidents/test_probing.py", "incidents/test_diagnose.py", "fabrics/test_top.py", "fabrics/test_tools.py",
-        "rdma/test_workload.py",
+        "rdma/test_workload.py", "incidents/test_scenarios.py",
     ),
+    ("overlay/test_tenant_challenges.py", "overlay/test_tenant_rdma.py"),
 )  # fmt: skip
 """Files in ``tests/vm`` that use one fabric (``tests/vm/shared_fabric.py``), which their common session builds once.
 With ``--long`` each file has a session of its own, which takes much longer than the build."""
@@ -52,7 +53,7 @@ _DURATION: Final = re.compile(r"^[\d.]+s (setup|call|teardown) ")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the tests of a session came to; ``file`` names its files, separated by blanks."""
+    """The results of a session's tests; ``file`` names its files, separated by blanks."""
 
     file: str
     seconds: float
@@ -68,7 +69,7 @@ class Outcome:
 
     @property
     def good(self) -> bool:
-        """Whether nothing failed, or nothing was asked for."""
+        """Whether nothing failed, or no test was selected."""
         return self.code in {0, _NO_TESTS}
 
 
@@ -101,7 +102,7 @@ class Forks:
         self._running: subprocess.Popen[str] | None = None
 
     def prepare(self) -> tuple[int, str]:
-        """What is needed before they start: an exit code, and the output where it is not 0."""
+        """Prepare for their start: an exit code, and the output where it is not 0."""
         return 0, ""
 
     def dispose(self) -> None:
@@ -144,13 +145,16 @@ class Forks:
 class VmForks(Forks):
     """They run in a VM in virtual time, which is started where there is none."""
 
+    _starting: ClassVar = threading.Lock()
+
     def __init__(self, vm: str, arguments: list[str]) -> None:
         super().__init__(rocelab("vm", "run", "--name", vm, "--", "python3", "-m", "tests.forks", *arguments))
         self._vm = vm
 
     def prepare(self) -> tuple[int, str]:
-        """The VM is up."""
-        return ended(*rocelab("vm", "up", "--name", self._vm, "--time", "virtual"))
+        """The VM is up. One after the other: the first boots, and the others continue from what it has saved."""
+        with self._starting:
+            return ended(*rocelab("vm", "up", "--name", self._vm, "--time", "virtual"))
 
     def dispose(self) -> None:
         """Its VM is down, and so are they."""

@@ -43,7 +43,7 @@ def section(text: str, heading: str) -> str:
 
 
 def wheel_commands() -> list[str]:
-    """What the page about installation shows to somebody who has the wheel, in the folder of their choice."""
+    """The commands that the page about installation shows to a user of the wheel, in a folder of their choice."""
     page = (ROOT / "lab/docs/install.md").read_text(encoding="utf-8")
     return [line for line in commands(section(page, "From a wheel")) if line.startswith("rocelab ")]
 

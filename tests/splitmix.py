@@ -12,7 +12,7 @@ _MASK: Final = 2**64 - 1
 _STREAMS: Final = 8
 """Outputs that every packet has to itself."""
 LOSS, FRAME, PAYLOAD, PLACE, DUPLICATE = range(5)
-"""Which of them decides what."""
+"""The decision that each of them makes."""
 
 
 def outputs(seed: int) -> Iterator[int]:
@@ -31,6 +31,6 @@ def stream(seed: int, which: int, packets: int) -> list[int]:
 
 
 def chosen(seed: int, which: int, packets: int, probability: float) -> list[int]:
-    """The numbers of those of the first ``packets`` that it befalls."""
+    """The numbers of those of the first ``packets`` that are affected."""
     drawn = stream(seed, which, packets)
     return [number for number, value in enumerate(drawn) if (value >> 32) / 2**32 < probability]

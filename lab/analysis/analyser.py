@@ -81,7 +81,7 @@ class Analyser:
         self.pairing = Pairing(self.streams)
         self.answers = Answers(self.streams)
         self.cnp_times = CnpTimes(self.flows, self.streams)
-        self.pauses = Pauses(self._rate_of)
+        self.pauses = Pauses(self.rate_of)
         self.long_pauses: list[tuple[int, int]] = []
         """Begin and end (ns) of pauses that are long enough for a requester's timer to expire."""
         self.timeline = Timeline()
@@ -114,7 +114,8 @@ class Analyser:
         self.order.finish()
         self._add_accepted()
 
-    def _rate_of(self, interface: int) -> int | None:
+    def rate_of(self, interface: int) -> int | None:
+        """Return the rate of an interface's link in bit/s, None if neither the file nor the user gives it."""
         return self.capture.interfaces[interface].speed or self._rate
 
     def _add(self, batch: PacketBatch) -> None:

@@ -7,6 +7,7 @@ Each object is written to the journal before it is created. So ``down`` can clea
 
     /run/rocelab/fabrics/<fabric>/journal.jsonl    one line for each batch of objects that may exist
                                   topology.json    the resolved topology
+                                  baseline.json    the state of all nodes that ``up`` or ``adopt`` left
                                   qos.json         nodes whose ports were changed since ``up``; absent if none
                                   changing.json    nodes whose ports are being changed; absent if none
                                   cgroup           link to the cgroup of its programs; absent if there is none
@@ -85,6 +86,11 @@ class FabricState:
     @property
     def _ready(self) -> Path:
         return self.directory / "ready"
+
+    @property
+    def baseline(self) -> Path:
+        """The state of all nodes when the fabric was built or adopted; see ``lab.audit``."""
+        return self.directory / "baseline.json"
 
     @property
     def cleared(self) -> Path:
@@ -262,8 +268,9 @@ class FabricState:
         self._ready.unlink(missing_ok=True)
         for folder in (self.directory / "nodes", self.lab, self.recorders, self.players, self.challenge):
             shutil.rmtree(folder, ignore_errors=True)
-        for name in ("topology.json", "qos.json", "qos.json.new", "cleared.npz", "cleared.npz.new", self.groups.name,
-                     self.changing.name, f"{self.changing.name}.new", self.faults.name, self.settings.name,
+        for name in ("topology.json", self.baseline.name, f"{self.baseline.name}.new", "qos.json", "qos.json.new",
+                     "cleared.npz", "cleared.npz.new", self.groups.name, self.changing.name,
+                     f"{self.changing.name}.new", self.faults.name, self.settings.name,
                      f"{self.settings.name}.new"):  # fmt: skip
             (self.directory / name).unlink(missing_ok=True)
         self.journal.unlink(missing_ok=True)

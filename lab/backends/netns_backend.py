@@ -16,6 +16,7 @@ from lab.kernel.process.netns import Namespace
 from lab.model.addressing import plan_addresses
 from lab.model.hosts import hosts_file
 from lab.model.overlay.plan import plan_overlay
+from lab.model.qos.presets import UNCONTROLLED
 from lab.rdma import rxe
 from lab.routing import daemons
 from lab.routing.daemons import Router
@@ -172,7 +173,7 @@ class NetnsBackend:
             if host.rdma
             for interface in fabric.plan[host.name].nics
         ]
-        devices = [rxe.device_name(fabric.name, host, interface) for host, interface in wanted]
+        devices = rxe.device_names(fabric.name, wanted)
         cookies = fabric.state.proofs(JournalKind.NAMESPACE)
         homes = [cookies[fabric.namespace(host).name] for host, _ in wanted]
         fabric.state.record(JournalKind.RDMA_DEVICE, dict(zip(devices, homes, strict=True)))
@@ -220,9 +221,10 @@ def _learn_queue_pairs(fabric: Fabric) -> None:
 
     try:
         qp_pairs.learn(fabric.name)
-    except EnvironmentLacks:
+    except EnvironmentLacks as error:
         if any(port.cc is not None for node in fabric.qos.values() for port in node.ports.values()):
-            raise
+            remedy = f"{error.remedy}; without congestion control (qos: {UNCONTROLLED}) it is not needed"
+            raise EnvironmentLacks(f"congestion control: {error.message}", remedy) from error
 
 
 def _refuse_taken(namespaces: Iterable[Namespace]) -> None:

@@ -207,12 +207,38 @@ _ENTRIES: Final = (
         ),
     ),
     CommandEntry(
+        "job",
+        "traffic.job:app",
+        suggestion=Suggestion(("mpi", "nccl", "collective", "mpirun", "all_reduce_perf"), "rocelab job allreduce"),
+        below=tuple(
+            CommandEntry(name, target=Target.FABRIC, recorded=True, answers=_answers("traffic.JobRun"))
+            for name in ("allreduce", "allgather", "reduce-scatter", "alltoall", "broadcast", "sendrecv")
+        ),
+    ),
+    CommandEntry(
         "counters",
         "traffic.counters:counters",
         target=Target.FABRIC,
         attended_option="watch",
         recorded=True,
         answers=_answers("ports.Counters", names="list[ports.NamedCounter]"),
+    ),
+    CommandEntry(
+        "metrics",
+        "traffic.metrics:app",
+        suggestion=Suggestion(
+            ("prometheus", "exporter", "openmetrics", "grafana"), "rocelab metrics serve serves them to Prometheus"
+        ),
+        below=(
+            CommandEntry(
+                "serve",
+                target=TargetByOption("stream", given=Target.FABRIC, absent=Target.HOST),
+                attended=Attended.ALWAYS,
+                open_ended=True,
+            ),
+            CommandEntry("print", target=Target.FABRIC),
+            CommandEntry("ls", answers=_answers("list[ports.MetricFamilyAnswer]")),
+        ),
     ),
     CommandEntry(
         "congestion",
@@ -253,21 +279,19 @@ _ENTRIES: Final = (
         "scenario",
         "incidents.scenario:app",
         below=tuple(
-            CommandEntry(
-                name, target=target, answers=_answers(model) if model else {}, after_vm="incidents.scores:collect"
-            )
-            for name, target, model in (
-                ("break", Target.FABRIC, "scenarios.Broken"),
-                ("hint", Target.FABRIC, "scenarios.Hints"),
-                ("check", Target.FABRIC, "scenarios.Checked"),
-                ("fix", Target.FABRIC, "scenarios.Fixed"),
-                ("explain", Target.FABRIC, "scenarios.ExplanationAnswer"),
-                ("score", Target.HERE, "list[scenarios.Score]"),
-                ("ls", Target.HERE, "list[scenarios.ListedScenario]"),
-                ("show", Target.HERE, "scenarios.ScenarioShow"),
-                ("lint", Target.HERE, ""),
-                ("run", Target.HERE, "list[scenarios.JudgementAnswer]"),
-                ("judge", Target.HERE, "scenarios.JudgementAnswer"),
+            CommandEntry(name, target=target, answers=answers, after_vm="incidents.scores:collect")
+            for name, target, answers in (
+                ("break", Target.FABRIC, _answers("scenarios.Broken")),
+                ("hint", Target.FABRIC, _answers("scenarios.Hints")),
+                ("check", Target.FABRIC, _answers("scenarios.Checked")),
+                ("fix", Target.FABRIC, _answers("scenarios.Fixed")),
+                ("explain", Target.FABRIC, _answers("scenarios.ExplanationAnswer")),
+                ("score", Target.HERE, _answers("list[scenarios.Score]", nika="list[scenarios.LabelledScore]")),
+                ("ls", Target.HERE, _answers("list[scenarios.ListedScenario]")),
+                ("show", Target.HERE, _answers("scenarios.ScenarioShow")),
+                ("lint", Target.HERE, {}),
+                ("run", Target.HERE, _answers("list[scenarios.JudgementAnswer]")),
+                ("judge", Target.HERE, _answers("scenarios.JudgementAnswer")),
             )
         ),
     ),
@@ -359,6 +383,41 @@ _ENTRIES: Final = (
         target=TargetByOption("run", given=Target.HERE, absent=Target.FABRIC),
         recorded=True,
         answers=_answers("diagnoses.Diagnosis"),
+    ),
+    CommandEntry(
+        "alerts",
+        "incidents.alerts:alerts",
+        answers=_answers("list[recordings.AlertsAnswer]"),
+        suggestion=Suggestion(
+            ("alert", "rules", "alertmanager", "promtool"), "rocelab alerts RUN evaluates the rules on a recording"
+        ),
+    ),
+    CommandEntry(
+        "drift",
+        "incidents.drift:drift",
+        target=TargetByOption("run", given=Target.HERE, absent=Target.FABRIC),
+        recorded=True,
+        answers=_answers("drifts.Drift"),
+        suggestion=Suggestion(
+            ("audit", "plan", "changed", "config"), "rocelab drift compares a fabric with its plan"
+        ),
+    ),
+    CommandEntry(
+        "baseline",
+        "incidents.baseline:app",
+        suggestion=Suggestion(("normal", "anomaly", "deviation"), "rocelab baseline check RUN lists deviations"),
+        below=(
+            CommandEntry("learn", answers=_answers("baselines.BaselineAnswer")),
+            CommandEntry("show", answers=_answers("baselines.BaselineAnswer")),
+            CommandEntry("check", answers=_answers("baselines.BaselineCheck")),
+        ),
+    ),
+    CommandEntry(
+        "mcp",
+        "agents.mcp:mcp",
+        target=Target.HOST,
+        open_ended=True,
+        suggestion=Suggestion(("agent", "llm", "ai"), "rocelab mcp serves the fabric to an agent"),
     ),
     CommandEntry("report", "incidents.report:report", answers=_answers("reports.Reports")),
     CommandEntry(

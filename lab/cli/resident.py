@@ -59,12 +59,18 @@ _OUTPUT_LOST: Final = 120
 
 
 def warm_up() -> None:
-    """Import the modules and create the commands that each fork would otherwise load itself."""
-    for name, function in all_functions():
-        load_command(name, function)
-    for module in _WARM:
-        importlib.import_module(module)
-    gc.collect()
+    """Import the modules and create the commands that each fork would otherwise load itself.
+
+    The garbage collector is off meanwhile. Its searches would take a quarter of the time and find almost nothing.
+    """
+    gc.disable()
+    try:
+        for name, function in all_functions():
+            load_command(name, function)
+        for module in _WARM:
+            importlib.import_module(module)
+    finally:
+        gc.enable()
     gc.freeze()
 
 

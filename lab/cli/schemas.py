@@ -18,7 +18,12 @@ ANSWERS: Final = answer_models()
 
 def adapter(command: str) -> TypeAdapter[Any]:
     """Return the pydantic adapter for the answers of a command; KeyError if it has none."""
-    return TypeAdapter(_model(ANSWERS[command]))
+    return TypeAdapter(answer_type(command))
+
+
+def answer_type(command: str) -> Any:
+    """Return the type of the answers of a command; KeyError if it has none."""
+    return _model(ANSWERS[command])
 
 
 def _model(name: str) -> Any:

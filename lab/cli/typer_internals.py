@@ -9,13 +9,14 @@ Importing pydantic takes as long as the rest of ``rocelab ls``, and 14 MB.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex
 
 from typer._click.core import Command, Context
-from typer._click.exceptions import NoArgsIsHelpError
+from typer._click.exceptions import BadParameter, NoArgsIsHelpError
 from typer._click.exceptions import UsageError as MisusedCommand
 from typer._click.globals import get_current_context
 from typer._coercion import RuntimeParam, TypeDescriptor, build_runtime_param
@@ -94,7 +95,10 @@ class PlainValue(RuntimeParam):
             return list(value)
         if free and kind is Path and isinstance(value, (str, Path)):
             return coerce_cli_path(Path(value), info, path_type=Path, param=param, ctx=ctx)
-        return build_runtime_param(self.descriptor)._coerce_value(value, param, ctx)  # noqa: SLF001 - see above
+        found = build_runtime_param(self.descriptor)._coerce_value(value, param, ctx)  # noqa: SLF001 - see above
+        if isinstance(found, float) and not math.isfinite(found):
+            raise BadParameter(f"{value} is not a finite number.", ctx=ctx, param=param)
+        return found
 
     def _in_range(self, value: Any) -> bool:
         low, high = self.parameter_info.min, self.parameter_info.max

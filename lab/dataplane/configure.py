@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lab.dataplane.port_layout import CONFIG, NODE, CnpScope
-from lab.model.qos.congestion.cc_registers import TIMES, CnpModeration
+from lab.dataplane.port_layout import CONFIG, FRACTION_ONE, NODE, CnpScope, RateAlgorithm
+from lab.model.qos.congestion.cc_registers import FRACTIONS, TIMES, CcAlgorithm, CnpModeration
 from lab.model.qos.port import StormAction, Trust, members
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _MODERATIONS: Final = {
     CnpModeration.DESTINATION: CnpScope.DESTINATION,
     CnpModeration.PORT: CnpScope.PORT,
 }
+_ALGORITHMS: Final = {CcAlgorithm.DCQCN: RateAlgorithm.DCQCN, CcAlgorithm.TIMELY: RateAlgorithm.TIMELY}
 
 
 def port_record(port: PortQos, node: NodePorts, interface: str, mac: str) -> np.void:
@@ -101,13 +102,15 @@ def _fill_queue(record: np.void, queue: QueueQos) -> None:
 
 
 def _fill_cc(record: np.void, cc: CcQos) -> None:
-    """Write the registers; those that are times in nanoseconds, all others as they are."""
+    """Write the registers: times in nanoseconds, fractions in parts of ``FRACTION_ONE``, all others as they are."""
     registers = cc.registers
     record["notify"], record["react"] = cc.np, cc.rp
+    record["algorithm"] = _ALGORITHMS[cc.algorithm]
     record["moderation"] = _MODERATIONS[cc.moderation]
     for register in fields(registers):
-        value = getattr(registers, register.name)
-        record[register.name] = round(value * _NS) if register.name in TIMES else value
+        name, value = register.name, getattr(registers, register.name)
+        unit = _NS if name in TIMES else FRACTION_ONE if name in FRACTIONS else 1
+        record[name] = round(value * unit)
 
 
 def _fill_group(record: np.void, group: GroupQos, *, lossless: bool) -> None:

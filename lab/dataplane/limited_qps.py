@@ -1,16 +1,17 @@
 """The QPs that congestion control holds below the line rate, from the rate limiters of hosts' NICs.
 
 A limiter catches up with the time when a packet of its QP leaves or a CNP arrives, so its rate is that of the last
-packet or CNP. A QP that has recovered to the line rate has no limiter.
+packet or CNP. With DCQCN, a QP that has recovered to the line rate has no limiter. With TIMELY, each QP has one from
+its first acknowledgement on. A QP that has ended has none, even if its NIC has not yet given it back.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from lab.dataplane.port_layout import ALPHA_ONE, LIMITERS
+from lab.dataplane.port_layout import ALPHA_ONE, LIMITERS, RateAlgorithm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from lab.dataplane.numbering import NodePorts
     from lab.dataplane.port_maps import PortMaps
+
+_NS: Final = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +36,16 @@ class LimitedQp:
     rate: int
     """In bit/s on the wire, with preamble, FCS and gap."""
     target: int
-    """The rate to which it recovers, in bit/s."""
-    alpha: float
-    """The estimate of congestion, from 0 to 1."""
+    """The rate to which it recovers, in bit/s. TIMELY has none but the rate."""
+    alpha: float | None
+    """DCQCN's estimate of congestion, from 0 to 1; None with another algorithm."""
+    rtt: float | None
+    """The last RTT in seconds, from a packet's leaving the NIC to its ACK's arrival; None where none was measured."""
+    rtts: int
+    """RTTs measured since the QP is limited."""
     cnps: int
     packets: int
-    """Sent since the first CNP."""
+    """Sent since the QP is limited."""
     waiting: int
     """Packets that wait for their time."""
 
@@ -48,7 +55,8 @@ def limited_qps(maps: PortMaps, node: NodePorts) -> Iterator[LimitedQp]:
     for interface in node.interfaces[: node.nics]:
         limiters = _of_nic(maps, node.nic(interface))
         names = _of_nic(maps, node.first_nic)
-        for number in limiters["started"].nonzero()[0]:
+        limited = (limiters["started"] != 0) & ((names["closed"] != names["generation"]) | (names["closed"] == 0))
+        for number in limited.nonzero()[0]:
             yield _limited(node.node, interface, limiters[number], names[number])
 
 
@@ -67,7 +75,9 @@ def _limited(node: str, interface: str, limiter: Any, named: Any) -> LimitedQp:
         peer_qpn=int(named["peer_qpn"]),
         rate=int(limiter["rate"]),
         target=int(limiter["target"]),
-        alpha=int(limiter["alpha"]) / ALPHA_ONE,
+        alpha=int(limiter["alpha"]) / ALPHA_ONE if limiter["algorithm"] == RateAlgorithm.DCQCN else None,
+        rtt=int(limiter["rtt"]) / _NS if limiter["rtt"] else None,
+        rtts=int(limiter["rtts"]),
         cnps=int(limiter["cnps"]),
         packets=int(limiter["packets"]),
         waiting=int(limiter["waiting"]),

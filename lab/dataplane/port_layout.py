@@ -19,6 +19,7 @@ TYPES: Final = type_layouts.TypeLayouts.read(type_layouts.beside(SOURCE))
 _SIZES: Final = TYPES.enumeration("rl_size")
 _DROPS: Final = TYPES.enumeration("rl_drop")
 _EVENTS: Final = TYPES.enumeration("rl_event_kind")
+_ALGORITHMS: Final = TYPES.enumeration("rl_cc_algorithm")
 _MODERATIONS: Final = TYPES.enumeration("rl_cnp_moderation")
 
 CLASSES: Final = _SIZES["RL_CLASSES"]
@@ -30,6 +31,8 @@ LIMITERS: Final = _SIZES["RL_LIMITERS"]
 """QPs that one NIC can slow down at once."""
 ALPHA_ONE: Final = _SIZES["RL_ALPHA_ONE"]
 """The value of alpha 1 in a limiter."""
+FRACTION_ONE: Final = _SIZES["RL_FRACTION_ONE"]
+"""The value of 1 in a register that is a fraction."""
 CONTROL_SLOTS: Final = _SIZES["RL_CONTROL_SLOTS"]
 """Slots of a port that are reserved for PFC frames and clock tokens."""
 
@@ -43,6 +46,13 @@ class Drop(IntEnum):
     SLOTS = _DROPS["RL_DROP_SLOTS"]
     WATCHDOG = _DROPS["RL_DROP_WATCHDOG"]
     FLUSH = _DROPS["RL_DROP_FLUSH"]
+
+
+class RateAlgorithm(IntEnum):
+    """The algorithm of a limiter (enum rl_cc_algorithm)."""
+
+    DCQCN = _ALGORITHMS["RL_CC_DCQCN"]
+    TIMELY = _ALGORITHMS["RL_CC_TIMELY"]
 
 
 class CnpScope(IntEnum):

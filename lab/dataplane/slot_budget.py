@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lab.dataplane.port_layout import CONTROL_SLOTS, SLOT
+from lab.dataplane.port_layout import CONTROL_SLOTS, LIMITERS, SLOT
 from lab.model.qos.advice import QosAdvice
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ SLOT_BYTES: Final = SLOT.itemsize
 FEWEST: Final = 2048
 MOST: Final = 65536
 """The smallest and largest number of slots of a port."""
+MOST_LIMITED: Final = 131072
+"""The largest number of slots of a port in a fabric with congestion control: 1,024 limited QPs need 66,560."""
 _QUEUE_PAIRS: Final = 256
 _IN_FLIGHT: Final = 65
 """The most packets of one QP that rxe puts into a NIC's queue, one more than RXE_INFLIGHT_SKBS_PER_QP_HIGH
@@ -49,10 +51,18 @@ def needed(node: NodeQos, *, host: bool) -> int:
 def per_port(numbering: Numbering, qos: Mapping[str, NodeQos], memory: int) -> int:
     """Return the number of slots for each port of a fabric if ``memory`` bytes are available."""
     wanted = max((needed(qos[name], host=node.host) for name, node in numbering.nodes.items()), default=0)
+    slots = _fitting(wanted, MOST, max(_MEMORY, memory // _SHARE) // numbering.size)
+    if any(port.cc is not None for node in qos.values() for port in node.ports.values()):
+        slots = max(slots, _fitting(LIMITERS * _IN_FLIGHT, MOST_LIMITED, _MEMORY // numbering.size))
+    return slots
+
+
+def _fitting(packets: int, most: int, memory: int) -> int:
+    """Return the slots for ``packets`` in a lossless queue, as far as ``most`` slots and ``memory`` bytes allow."""
     slots = FEWEST
-    while usable(slots) < wanted and slots < MOST:
+    while usable(slots) < packets and slots < most:
         slots *= 2
-    return max(FEWEST, min(slots, max(_MEMORY, memory // _SHARE) // SLOT_BYTES // numbering.size))
+    return max(FEWEST, min(slots, memory // SLOT_BYTES))
 
 
 def available_memory() -> int:

@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.causes.cause_table import CAUSES
+from lab.diagnose.conservation.locations import locate
 from lab.diagnose.diagnosis import Diagnosis, DiagnosisOutcome, Found
 from lab.diagnose.symptom import matches
 from lab.diagnose.unexplained import trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lab.diagnose.causes.cause import Cause
+    from lab.diagnose.conservation.locations import Location
     from lab.diagnose.facts import WindowFacts
     from lab.diagnose.symptom import Evidence, Sign, Symptom
 
@@ -48,7 +50,7 @@ def diagnose(facts: WindowFacts) -> Diagnosis:
             end=facts.end,
         )
     looked = _Looked(facts)
-    kept = _unexplained(facts, _shared(list(_candidates(looked))))
+    kept = _without_fallbacks(_unexplained(facts, _shared(list(_candidates(looked)))))
     found = _with_alternatives(_ranked([_found(facts, each) for each in _by_cause(kept)]))
     faults = [each for each in found if each.fault]
     wrong = () if faults else tuple(dict.fromkeys(trouble(facts)))
@@ -65,6 +67,7 @@ def diagnose(facts: WindowFacts) -> Diagnosis:
         missing=facts.missing,
         start=facts.start,
         end=facts.end,
+        located=locate(facts),
     )
 
 
@@ -101,8 +104,17 @@ def together(diagnoses: Sequence[Diagnosis]) -> Diagnosis:
     start, end = min(each.start for each in diagnoses), max(each.end for each in diagnoses)
     causes = _with_alternatives(_ranked(list(best.values())))
     return Diagnosis(
-        outcome=outcome, causes=causes, unexplained=wrong[:_LINES], missing=missing, start=start, end=end
-    )
+        outcome=outcome, causes=causes, unexplained=wrong[:_LINES], missing=missing, start=start, end=end,
+        located=_worst(each for diagnosis in diagnoses for each in diagnosis.located),
+    )  # fmt: skip
+
+
+def _worst(locations: Iterable[Location]) -> tuple[Location, ...]:
+    """Return for each place and effect the window that shows most of it, the most affected share first."""
+    found: dict[tuple[str, str], Location] = {}
+    for each in sorted(locations, key=lambda each: -each.share):
+        found.setdefault((each.place, each.effect), each)
+    return tuple(found.values())
 
 
 class _Looked:
@@ -169,6 +181,12 @@ def _unexplained(facts: WindowFacts, candidates: list[_Candidate]) -> list[_Cand
             if other.cause.name != each.cause.name
         )
     ]
+
+
+def _without_fallbacks(candidates: list[_Candidate]) -> list[_Candidate]:
+    """Remove causes that only name a place, if there is any other fault."""
+    named = any(each.cause.fault and not each.cause.fallback for each in candidates)
+    return [each for each in candidates if not (named and each.cause.fallback)]
 
 
 def _adjacent(facts: WindowFacts, one: str, other: str) -> bool:

@@ -7,6 +7,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lab.diagnose.conservation.locations import Location
+    from lab.diagnose.differing import DifferingSetting
     from lab.diagnose.symptom import Evidence
 
 
@@ -59,3 +61,7 @@ class Diagnosis:
     """Facts that were not available."""
     start: float
     end: float
+    located: tuple[Location, ...] = ()
+    """Places where packets vanish, are duplicated, dropped, held, reordered or change their class, by arithmetic."""
+    differing: tuple[DifferingSetting, ...] = ()
+    """Settings that differ from the plan, from siblings or from what must hold; those with an effect first."""

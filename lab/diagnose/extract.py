@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from lab.diagnose.conservation.accounts import accounts
 from lab.diagnose.facts import (
     LANE_COUNTS,
     PORT_COUNTS,
@@ -108,10 +109,13 @@ def _collected(recording: Recording, window: RecordingPhase) -> WindowFacts:
         missing.append(f"events after {recording.seconds:.1f} s: {recording.why}")
     notes = recording.events(source="caller", kind="note", during=window)
     missing += [str(note.data["said"]) for note in notes if note.data.get("text") == "held back"]
+    peers = {port.name: port.peer for port in facts.ports.values() if port.peer}
+    lossless = {nic: facts.lossless(nic) for nic in facts.devices}
+    hops = () if plain else accounts(recording, window, peers, lossless)
     transfers = tuple(_transfers(recording, window, facts))
     if not transfers:
         missing.append("traffic between hosts: no transfer is recorded")
-    return replace(facts, transfers=transfers, missing=tuple(missing))
+    return replace(facts, transfers=transfers, hops=hops, missing=tuple(missing))
 
 
 def _ports(recording: Recording, window: RecordingPhase, plain: bool) -> Iterator[tuple[str, PortFacts]]:
@@ -424,7 +428,8 @@ def _gave_up(recording: Recording, window: RecordingPhase) -> Iterator[GaveUp]:
 def _transfers(recording: Recording, window: RecordingPhase, facts: WindowFacts) -> Iterator[StartedTransfer]:
     """Yield the last transfer of each pair before the end of the window, if its sender sends or has packets queued.
 
-    A transfer with a recorded GID index is yielded in any case.
+    Those that a scenario announces are known from their start, others, such as those of ``rdma bw``, when they have
+    ended. A transfer with a recorded GID index is yielded in any case.
     """
     latest: dict[tuple[str, str], StartedTransfer] = {}
     for event in recording.events(source="caller", kind="note"):
@@ -439,6 +444,11 @@ def _transfers(recording: Recording, window: RecordingPhase, facts: WindowFacts)
                     gid_index=None if index is None else int(index),
                 )
                 latest[src, dst] = made
+    for each in recording.transfers():
+        if each.ns <= window.end and each.end_ns >= window.start:
+            ends = (each.dst, each.src) if each.verb == "read" else (each.src, each.dst)
+            src, dst = (_nic(recording, facts, name) for name in ends)
+            latest.setdefault((src, dst), StartedTransfer(src=src, dst=dst, qps=each.qps))
     for transfer in latest.values():
         lanes = [lane for port in facts.links_of(transfer.src) for lane in facts.by_port.get(port.name, ())]
         if transfer.gid_index is not None or any(lane.tx_bytes > 10_000 or lane.deepest > 10_000 for lane in lanes):

@@ -17,6 +17,7 @@ from lab.telemetry.store.session_states import TITLES, UP
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from lab.diagnose.conservation.hop_balance import HopBalance
     from lab.diagnose.ip_stacks import Stack
     from lab.diagnose.overlay_forwarding import Forwarding
     from lab.model.qos.port import NodeQos, PortQos
@@ -240,6 +241,8 @@ class WindowFacts:
     routes: Mapping[str, Mapping[str, tuple[str, ...]]]
     """By switch and prefix: the next hops' interfaces at the end of the window."""
     links: tuple[LinkEvent, ...] = ()
+    hops: tuple[HopBalance, ...] = ()
+    """The balance of packets of each link direction, switch and NIC; empty if the samples are not known."""
     mtus: Mapping[str, int] = field(default_factory=dict)
     """By port: its smallest MTU in the window. Ports without a recorded MTU are missing."""
     without_device: Mapping[str, float] = field(default_factory=dict)

@@ -2,36 +2,62 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.cause_engine import diagnose, together
+from lab.diagnose.differing import with_differences
 from lab.diagnose.extract import collect
+from lab.telemetry.read.series import RecordingPhase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lab.diagnose.diagnosis import Diagnosis
     from lab.telemetry.read.recording import Recording
-    from lab.telemetry.read.series import RecordingPhase
 
 _SHORTEST: Final = 0.3
 """Seconds. Shorter phases are skipped if there is a longer one."""
+_MOST_TIMES: Final = 8
+"""The number of times with transfers that are diagnosed by themselves: the longest."""
 
 
 def diagnose_run(
-    recording: Recording, phase: str = "", begin: float | None = None, until: float | None = None
+    recording: Recording,
+    phase: str = "",
+    begin: float | None = None,
+    until: float | None = None,
+    *,
+    plan: bool = True,
 ) -> Diagnosis:
     """Return the diagnosis of a recording.
 
-    Without a phase or times, each phase is diagnosed by itself and the results are merged. Otherwise transient
-    problems would be averaged out. Raises UsageError for a phase or times outside the recording, or if it has no
-    samples.
+    With ``plan``, settings that differ from the fabric's plan are listed, if they were recorded; other differences
+    always are. Without a phase or times, each phase is diagnosed by itself and the results are merged. Otherwise
+    transient problems would be averaged out. Without phases, the times of transfers are diagnosed in the same way,
+    besides the whole recording. Raises UsageError for a phase or times outside the recording, or if it
+    has no samples.
     """
-    return together([diagnose(collect(recording, window)) for window in _windows(recording, phase, begin, until)])
+    found = together([diagnose(collect(recording, window)) for window in _windows(recording, phase, begin, until)])
+    return with_differences(found, recording, plan=plan)
 
 
 def _windows(recording: Recording, phase: str, begin: float | None, until: float | None) -> Sequence[RecordingPhase]:
     window = recording.window(phase, begin, until)
     if phase or begin is not None or until is not None:
         return [window]
-    return [each for each in recording.phases if each.seconds >= _SHORTEST] or [window]
+    phases = [each for each in recording.phases if each.seconds >= _SHORTEST]
+    return phases or [window, *_with_transfers(recording, window)]
+
+
+def _with_transfers(recording: Recording, whole: RecordingPhase) -> list[RecordingPhase]:
+    """Return the times in which transfers ran. Those of transfers that overlap are one."""
+    times: list[RecordingPhase] = []
+    for transfer in sorted(recording.transfers(), key=lambda each: each.ns):
+        start, end = max(transfer.ns, whole.start), min(transfer.end_ns, whole.end)
+        if times and start <= times[-1].end:
+            times[-1] = replace(times[-1], end=max(times[-1].end, end))
+        else:
+            times.append(RecordingPhase("", start, end))
+    long = sorted((each for each in times if each.seconds >= _SHORTEST), key=lambda each: -each.seconds)
+    return sorted(long[:_MOST_TIMES], key=lambda each: each.start)

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 from lab.diagnose.symptom import Evidence
 from lab.diagnose.symptoms.address_symptoms import a_ping_is_not_answered, nobody_answers
-from lab.diagnose.symptoms.host_symptoms import a_host_takes_nothing_in, no_probe_leaves, somebody_gave_up
+from lab.diagnose.symptoms.host_symptoms import (
+    a_host_takes_nothing_in,
+    no_probe_leaves,
+    receivers_are_not_ready,
+    somebody_gave_up,
+)
 from lab.diagnose.symptoms.loss_symptoms import (
     only_small_ones_pass,
     sent_again,
@@ -16,6 +21,7 @@ from lab.diagnose.symptoms.loss_symptoms import (
 from lab.diagnose.symptoms.path_symptoms import a_link_goes_down, a_session_is_lost
 from lab.diagnose.symptoms.pause_symptoms import FOREVER, a_lossless_class_drops
 from lab.diagnose.symptoms.probes import probes_are_missing
+from lab.diagnose.symptoms.vanishing import not_conserved
 from lab.telemetry.read import measures
 
 if TYPE_CHECKING:
@@ -24,9 +30,10 @@ if TYPE_CHECKING:
     from lab.diagnose.facts import WindowFacts
 
 _ANY = (
-    a_lossless_class_drops, only_small_ones_pass, vanishes_on_a_link, swallowed_by_a_switch, sent_again,
+    not_conserved, a_lossless_class_drops, only_small_ones_pass, vanishes_on_a_link, swallowed_by_a_switch,
+    sent_again,
     a_link_goes_down, a_session_is_lost, probes_are_missing, a_ping_is_not_answered, nobody_answers,
-    a_host_takes_nothing_in, no_probe_leaves, somebody_gave_up,
+    a_host_takes_nothing_in, no_probe_leaves, receivers_are_not_ready, somebody_gave_up,
 )  # fmt: skip
 
 

@@ -154,6 +154,7 @@ CAPABILITIES: Final = (
         mend=lambda host: remedies.install(host, "perftest"),
     ),
     Capability(name="BTF", serves="BPF programs", look=lambda _: probe.btf(), mend=remedies.the_vm),
+    Capability(name="rxe BTF", serves="congestion control", look=lambda _: probe.rxe_btf(), mend=remedies.the_vm),
     Capability(name="BPF qdisc", serves="lossless port", look=_bpf_qdisc, mend=_mend_bpf_qdisc),
     Capability(
         name="tshark",

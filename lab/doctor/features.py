@@ -49,6 +49,7 @@ class FeatureVerdict:
 _NAMESPACES: Final = ("root", "network namespaces", "veth")
 _FABRIC: Final = (*_NAMESPACES, "tbf", "FRR")
 _RDMA: Final = (*_FABRIC, "rxe per namespace", "perftest")
+_PORT: Final = (*_RDMA, "BTF", "BPF qdisc")
 
 FABRIC: Final = Feature("fabric", _FABRIC)
 RDMA: Final = Feature("RDMA", _RDMA)
@@ -60,7 +61,8 @@ FEATURES: Final = (
     Feature("delay and impairment", (*_FABRIC, "netem")),
     Feature("capture", _NAMESPACES),
     RDMA,
-    Feature("lossless port", (*_RDMA, "BTF", "BPF qdisc")),
+    Feature("lossless port", _PORT),
+    Feature("congestion control", (*_PORT, "rxe BTF")),
 )
 _MENDED_BY: Final = {capability.name: capability.mend for capability in CAPABILITIES}
 

@@ -27,7 +27,7 @@ DELAY_RANGE: Final = (0.0, 1.0)
 MAX_NODE_NAME: Final = 32
 """Characters: a node's name is its hostname, and part of its namespace's name."""
 MAX_FABRIC_NAME: Final = 24
-"""Characters: with a node's name and an interface's it must fit an altname (127) and an RDMA device (63)."""
+"""Characters: with a node's name and an interface's it must fit an altname (127)."""
 MAX_INTERFACE_NAME: Final = 15
 """Characters: the kernel's IFNAMSIZ less its terminating zero."""
 

@@ -86,6 +86,12 @@ def receiver(pair: Pair, verb: Verb) -> Nic:
     return pair.src if verb is Verb.READ else pair.dst
 
 
+def check_tclass(tclass: int) -> None:
+    """Raise UsageError unless an IP traffic class is one octet."""
+    if not 0 <= tclass <= 255:
+        raise UsageError(f"traffic class {tclass} is out of range", "use 0 to 255: DSCP * 4 + ECN")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Common:
     verb: Verb = Verb.WRITE
@@ -96,8 +102,7 @@ class _Common:
     def _check(self, size: int) -> None:
         if not 1 <= size <= MAX_SIZE:
             raise UsageError(f"message size {size} is out of range", f"use 1 to {MAX_SIZE} bytes")
-        if not 0 <= self.tclass <= 255:
-            raise UsageError(f"traffic class {self.tclass} is out of range", "use 0 to 255: DSCP * 4 + ECN")
+        check_tclass(self.tclass)
         if not 1 <= self.timeout <= 31:
             raise UsageError(f"QP timeout {self.timeout} is out of range", "use 1 to 31: 4.096 us * 2^timeout")
         if self.mtu is not None and self.mtu not in PATH_MTUS:

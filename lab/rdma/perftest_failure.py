@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import signal
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed
+from lab.kernel.process import signals
 from lab.rdma.measure import ClockUnsteady
 from lab.rdma.sysfs import MAKE_AGAIN
 
@@ -106,7 +106,7 @@ def explain(pair: Pair, ended: Sequence[tuple[str, int | None, str]]) -> Operati
     """
     for name, code, _ in ended:
         if code is not None and code < 0:
-            by = signal.Signals(-code).name
+            by = signals.name_of(-code)
             return OperationFailed(f"{pair}: {name} was killed ({by})", "nothing was measured; run it again")
     if any(_UNSTEADY.search(said) for _, _, said in ended):
         return unsteady(pair)

@@ -6,6 +6,7 @@ machine. Since Linux 7.1 the device's UDP socket is in the namespace of its inte
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import json
@@ -13,33 +14,65 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lab.errors import CommandFailed, EnvironmentLacks, OperationFailed
+from lab.errors import CommandFailed, EnvironmentLacks, OperationFailed, UsageError
 from lab.kernel.process import locks, netns_teardown, process, sockets
 from lab.rdma import sysfs
 from lab.wire.udp_ports import ROCEV2_PORT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from lab.kernel.process.netns import Namespace
 
-MAX_NAME: Final = 63
-"""Maximum number of characters: the kernel's IB_DEVICE_NAME_MAX less its terminating zero."""
+MAX_NAME: Final = 15
+"""Maximum number of characters: UCX opens no device with a longer name (UCT_MD_NAME_MAX of 16, with a final zero)."""
 _MODULES: Final = ("rdma_rxe", "ib_uverbs", "rdma_ucm")
 _NEEDS_VM: Final = "use the VM: rocelab --vm, see rocelab doctor"
-_DIGEST: Final = 8
+_FABRIC_DIGEST: Final = 3
+_DEVICE_DIGEST: Final = 5
 
 
 def device_name(fabric: str, host: str, interface: str) -> str:
-    """Return the machine-wide name of a host's RDMA device; a name that is too long is shortened with a digest.
+    """Return the machine-wide name of a host's RDMA device, such as ``incast.h1.eth1``.
 
-    Dots join the parts because names of fabrics and nodes contain none, so that no two devices share a name.
+    In a name that is too long, the fabric is shortened with a digest: ``clo_p3c.h1.eth1``. If a host's name is too
+    long as well, the fabric is left out and the host is shortened: ``stor_pgpld.eth1``. Names of fabrics and nodes
+    contain neither dots nor underscores, so a shortened name is never another device's full name. Two shortened names
+    can be equal, since digests are short: ``device_names`` finds that.
     """
     name = f"{fabric}.{host}.{interface}"
     if len(name) <= MAX_NAME:
         return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST]
-    return f"{name[: MAX_NAME - _DIGEST - 1]}.{digest}"
+    end = f".{host}.{interface}"
+    room = MAX_NAME - len(end)
+    if room > _FABRIC_DIGEST:
+        return _shortened(fabric, room, _digest(fabric)[:_FABRIC_DIGEST]) + end
+    digest = _digest(name)[:_DEVICE_DIGEST]
+    end = f".{interface}"
+    room = MAX_NAME - len(end)
+    return _shortened(host, room, digest) + end if room > _DEVICE_DIGEST else _shortened(host, MAX_NAME, digest)
+
+
+def device_names(fabric: str, nics: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the name of the device of each NIC, given as host and interface; UsageError if two have the same."""
+    owners: dict[str, str] = {}
+    for host, interface in nics:
+        device, nic = device_name(fabric, host, interface), f"{host}:{interface}"
+        if device in owners:
+            raise UsageError(
+                f"the RDMA devices of {owners[device]} and {nic} would both be named {device}",
+                "give one of these hosts another name in the topology",
+            )
+        owners[device] = nic
+    return list(owners)
+
+
+def _shortened(name: str, length: int, digest: str) -> str:
+    return f"{name[: length - len(digest) - 1]}_{digest}"
+
+
+def _digest(text: str) -> str:
+    return base64.b32encode(hashlib.sha256(text.encode()).digest()).decode("ascii").lower()
 
 
 def check() -> None:

@@ -59,6 +59,16 @@ def packets(device: str, direction: Literal["sent", "rcvd"]) -> int:
     return int(_read(_port(device) / "hw_counters" / f"{direction}_pkts") or 0)
 
 
+def new_packets(device: str) -> int:
+    """Return the RoCE packets received that were new to a QP; 0 without device.
+
+    rxe resends for ever to a peer whose acknowledgements are lost, so packets alone are no progress.
+    """
+    counters = _port(device) / "hw_counters"
+    repeated = sum(int(_read(counters / name) or 0) for name in ("duplicate_request", "out_of_seq_request"))
+    return packets(device, "rcvd") - repeated
+
+
 def gids(device: str) -> tuple[Gid, ...]:
     """Return the port's GIDs in the order of their index (IBA annex A17); empty slots are left out."""
     port, found, end = _port(device), list[Gid](), _HOLES

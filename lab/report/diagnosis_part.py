@@ -9,10 +9,13 @@ from lab.report.markdown_text import code, plain, table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from lab.diagnose.conservation.locations import Location
     from lab.diagnose.diagnosis import Found
     from lab.diagnose.symptom import Evidence
     from lab.report.run_facts import ReportFacts
 
+_PLACES: Final = 8
+"""The maximum number of places that are listed."""
 _SAYS: Final = {
     "fault": "Something is broken. The most likely root cause comes first.",
     "capacity": "No fault was found: a link is used to its capacity.",
@@ -37,6 +40,10 @@ def diagnosed(facts: ReportFacts) -> Iterator[str]:
         yield "Unexplained by any cause:"
         yield ""
         yield from _evidence(found.unexplained)
+    if found.located:
+        yield "Where packets are not conserved:"
+        yield ""
+        yield from _locations(found.located)
 
 
 def _cause(cause: Found) -> Iterator[str]:
@@ -52,6 +59,16 @@ def _cause(cause: Found) -> Iterator[str]:
     if cause.fault:
         yield f"Fix: {plain(cause.fix)}"
         yield ""
+
+
+def _locations(located: Sequence[Location]) -> Iterator[str]:
+    yield from table(
+        ("at", "effect", "packets", "share", "what"),
+        (
+            (code(each.place), each.effect.value, str(each.packets), f"{each.share:.2%}", plain(each.evidence.says))
+            for each in located[:_PLACES]
+        ),
+    )
 
 
 def _evidence(lines: Sequence[Evidence]) -> Iterator[str]:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 DAEMON_DIRECTORIES: Final = (Path("/usr/lib/frr"), Path("/usr/libexec/frr"))
 _OWN: Final = (Path("/run"), Path("/var/tmp"), Path("/etc/frr"))  # noqa: S108 - compiled into FRR
+_REPLACES: Final = "--v6-rr-semantics"
+"""Replaces IPv6 routes in one step, as IPv4 routes. By default, zebra deletes an IPv6 route and adds the new one: the
+switch has none for a moment (FRR's manual, Zebra, "Invoking zebra").
+"""
 _SOCKETS: Final = Path("/run/frr")
 _MANAGER: Final = "mgmtd"
 _MANAGED: Final = ("staticd",)
@@ -227,6 +231,8 @@ class Router:
         ]
         if not (daemon == _MANAGER or (daemon in _MANAGED and _has_manager())):
             command.append(f"--config_file={self.directory / daemon}.conf")
+        if daemon == "zebra":
+            command.append(_REPLACES)
         if daemon == "bfdd" and _has_bfd_control():
             command.append(f"--bfdctl={self.directory}/bfdd.sock")
         return command

@@ -1,10 +1,12 @@
-"""Measures and checks that scenarios about congestion control share: CNPs of NICs, queues, pauses of an incast."""
+"""Shared by scenarios about congestion control: parameters, measures of CNPs, queues and shares, checks of pauses."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from lab.scenario.phase_measures import ACTS, LOSSLESS, growth, listed
+from lab.faults.values import time_of
+from lab.scenario.phase_measures import ACTS, LOSSLESS, growth, listed, mbits
+from lab.scenario.three_acts import PhaseParameters
 from lab.scenario.verdict import expect
 
 if TYPE_CHECKING:
@@ -13,12 +15,25 @@ if TYPE_CHECKING:
     from lab.telemetry.read.recording import Recording
 
 SETTLING: Final = 2.0
-"""Seconds from the begin of traffic, or of a change, until the rates of QPs have moved to their new level.
+"""Seconds from the beginning of traffic, or of a change, until the rates of QPs have moved to their new level.
 
 With the paper's registers at 100 Mb/s a CNP comes each 20 ms at most, and an increase each 22 ms.
 """
+QPS: Final = 4
+"""QPs of a sender that only PFC limits.
+
+rxe has at most 128 packets of a QP under way: 139 KB at a path MTU of 1024. A switch of dcqcn.yaml takes up to 250 KB
+before it pauses a port. So one QP would stop by its window, and never by PFC.
+"""
 _FEWER: Final = 5
 """With congestion control there are at most a fifth of the pauses."""
+
+
+class DcqcnParameters(PhaseParameters):
+    """The parameters of a scenario with longer phases, because rates with DCQCN swing."""
+
+    hold: Annotated[float, time_of(1, 60)] = 4.0
+    """How long each phase lasts."""
 
 
 def cnps(rec: Recording, counter: str, *hosts: str) -> list[int]:
@@ -41,3 +56,20 @@ def mean_depths(rec: Recording, port: str) -> list[float]:
     """Return the mean depth of a port's lossless queue in each act, in bytes; 0 without samples."""
     depths = [rec.port(port).depth(LOSSLESS).during(act).values for act in ACTS]
     return [float(each.mean()) if len(each) else 0.0 for each in depths]
+
+
+def shares(rec: Recording, phase: str, *hosts: str) -> dict[str, float]:
+    """Return each host's share of what all of them send in a phase; 0 for all if none sends."""
+    rates = {host: mbits(rec, f"{host}:eth1", phase) for host in hosts}
+    return {host: rate / (sum(rates.values()) or 1) for host, rate in rates.items()}
+
+
+def fewer_pauses(times: int) -> Check:
+    """Return the check that DCQCN needs at most one of ``times`` of the PFC frames that PFC alone sends."""
+
+    def pauses_are_rare_with_dcqcn(rec: Recording, _: Any) -> Verdict:
+        """With DCQCN, PFC is the last resort: pauses are fewer by the published factor."""
+        alone, cured = growth(rec, rec.ports, "tx_prio3_pause", ACTS[1:])
+        return expect(alone >= times and cured * times <= alone, f"{alone} PFC frames alone, {cured} with DCQCN")
+
+    return pauses_are_rare_with_dcqcn

@@ -24,12 +24,12 @@ def mbits(rec: Recording, port: str, phase: str, priority: int = LOSSLESS) -> fl
     return rec.port(port).value(measures.TX_RATE, phase, priority) / 1e6
 
 
-def paused_share(rec: Recording, phase: str, *ports: str) -> float:
-    """Return the share of a phase that ports were paused, the largest of all.
+def paused_share(rec: Recording, phase: str, *ports: str, priority: int = LOSSLESS) -> float:
+    """Return the share of a phase that ports were paused in a priority, the largest of all.
 
     It is not limited to 1, so that a check fails if a port counts more pauses than there was time.
     """
-    longest = max(rec.port(port).value(measures.PAUSED_SECONDS, phase, LOSSLESS) for port in ports)
+    longest = max(rec.port(port).value(measures.PAUSED_SECONDS, phase, priority) for port in ports)
     return longest / rec.phase(phase).seconds
 
 

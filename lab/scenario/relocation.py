@@ -6,7 +6,9 @@ scenario's module: nodes, ports and addresses of the workload, the fault, the ch
 
     relocate(topology, "leaf1:swp1", "leaf2:swp2").text("h1 writes over leaf1:swp1")   # h5 writes over leaf2:swp2
 
-Fabrics with an overlay have no other places yet: their tenants, VNIs and BGP numbers differ by leaf.
+In an overlay, hosts can only exchange places if they are in the same networks; VTEPs, AS numbers and MACs follow.
+Plain VLANs, bonds and multicast have no other places: the root of the tree, the forwarder of a segment and the
+rendezvous point are chosen by a node's number.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.errors import UsageError
 from lab.model.addressing import plan_addresses
+from lab.model.overlay.plan import mac_of
 from lab.model.values.suggest import suggest
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ _DRAIN: Final = "rx-"
 
 @dataclass(frozen=True)
 class Relocation:
-    """A permutation of a topology's nodes, and of their ports and addresses."""
+    """A permutation of a topology's nodes and their ports; ``addresses`` also has VTEPs, AS numbers and MACs."""
 
     nodes: Mapping[str, str]
     ports: Mapping[str, str]
@@ -109,7 +112,7 @@ def places(topology: Topology, place: str) -> list[str]:
 
 def _relocation(topology: Topology, place: str, at: str) -> Relocation | None:
     for pins in _pins(topology, place, at):
-        fixed = topology.overlay is not None or topology.faults or topology.frr
+        fixed = topology.faults or topology.frr or _is_ordered(topology)
         if fixed and any(node != image for node, image in pins.items()):
             continue
         nodes = _extended(topology, pins)
@@ -118,6 +121,12 @@ def _relocation(topology: Topology, place: str, at: str) -> Relocation | None:
             if ":" not in place or ports[place] == at:
                 return Relocation(nodes, ports, _addresses(topology, nodes, ports))
     return None
+
+
+def _is_ordered(topology: Topology) -> bool:
+    """Whether the overlay chooses nodes by their number, so that no two have the same role."""
+    overlay = topology.overlay
+    return overlay is not None and (overlay.plain or overlay.multicast or bool(overlay.bonds))
 
 
 def _pins(topology: Topology, place: str, at: str) -> Iterator[dict[str, str]]:
@@ -168,7 +177,21 @@ def _kind(topology: Topology, name: str) -> tuple[object, ...]:
     own = () if qos is None else (qos.nodes.get(name), *(
         profiles for port, profiles in qos.interfaces.items() if port.partition(":")[0] == name
     ))  # fmt: skip
-    return node.role, node.pod, node.rdma, own
+    return node.role, node.pod, node.rdma, own, _networks_of(topology, name)
+
+
+def _networks_of(topology: Topology, name: str) -> tuple[object, ...]:
+    """The networks of a host, and what it advertises as an external router."""
+    overlay = topology.overlay
+    if overlay is None:
+        return ()
+    return (
+        [
+            (network.name, each.end.interface, each.tagged)
+            for network in overlay.networks for each in network.attachments if each.end.node == name
+        ],
+        [(each.asn, each.prefixes) for each in overlay.border if each.router.node == name],
+    )  # fmt: skip
 
 
 def _links_between(topology: Topology) -> dict[tuple[str, str], list[tuple[object, ...]]]:
@@ -195,14 +218,20 @@ def _ports(topology: Topology, nodes: Mapping[str, str]) -> dict[str, str]:
 
 
 def _addresses(topology: Topology, nodes: Mapping[str, str], ports: Mapping[str, str]) -> dict[str, str]:
-    """The image of every IPv4 address of a node, written with dots and as the end of a GID."""
+    """The image of every IPv4 address of a node, written with dots and as the end of a GID, AS number and MAC."""
     plans = plan_addresses(topology)
+    numbers = {node.name: number for number, node in enumerate(topology.nodes, start=1)}
     found: dict[str, str] = {}
     for name, image in nodes.items():
-        pairs = [(plans[name].loopback4, plans[image].loopback4)]
-        for interface, here in plans[name].interfaces.items():
+        old_plan, new_plan = plans[name], plans[image]
+        pairs = [(old_plan.loopback4, new_plan.loopback4), (old_plan.vtep, new_plan.vtep)]
+        found[mac_of(numbers[name], 0)] = mac_of(numbers[image], 0)
+        if old_plan.asn:
+            found[str(old_plan.asn)] = str(new_plan.asn)
+        for interface, here in old_plan.interfaces.items():
             port = f"{name}:{interface}"  # a bond is no port, and keeps its name
-            there = plans[image].interfaces[ports.get(port, port).partition(":")[2]]
+            there = new_plan.interfaces[ports.get(port, port).partition(":")[2]]
+            found[here.mac] = there.mac
             if isinstance(here.address, IPv4Interface) and isinstance(there.address, IPv4Interface):
                 pairs.append((here.address.ip, there.address.ip))
         for old, new in pairs:

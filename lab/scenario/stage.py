@@ -16,7 +16,7 @@ from lab.model.hosts import parse_pair
 from lab.model.qos.port_change import QosRequest
 from lab.model.values.link_selection import choose_ports
 from lab.rdma.continuous_transfers import flowing
-from lab.rdma.measure import BandwidthTest, Verb
+from lab.rdma.measure import DEFAULT_TIMEOUT, BandwidthTest, Verb
 from lab.rdma.nic_choice import find_pair
 from lab.scenario import port_restore as kept
 from lab.telemetry.store.recording_folder import RecordKind
@@ -72,7 +72,7 @@ class Stage:
         self.recorder.phase("")
 
     @contextlib.contextmanager
-    def writing(
+    def writing(  # noqa: PLR0913 - the options of a transfer
         self,
         *pairs: str,
         qps: int = 1,
@@ -80,14 +80,15 @@ class Stage:
         verb: Verb = Verb.WRITE,
         tclass: int | None = None,
         pace: int | None = None,
+        timeout: int = DEFAULT_TIMEOUT,
     ) -> Iterator[None]:
         """Run RDMA transfers between pairs of hosts like ``h1:h4`` for the block.
 
         Messages have ``size`` bytes, over ``qps`` QPs. Each pair sends as fast as it can, or starts ``pace`` messages
-        per second.
+        per second. A QP retransmits after 4.096 us x 2^``timeout`` without an ACK.
         """
         told = {} if tclass is None else {"tclass": tclass}
-        test = BandwidthTest(verb=verb, size=size, qps=qps, duration=1, pace=pace, **told)
+        test = BandwidthTest(verb=verb, size=size, qps=qps, duration=1, pace=pace, timeout=timeout, **told)
         self.recorder.note("traffic", pairs=list(pairs), qps=qps, size=size, verb=verb.value, tclass=test.tclass)
         with flowing([find_pair(self.fabric, *parse_pair(pair)) for pair in pairs], test) as flows:
             try:

@@ -1,4 +1,4 @@
-"""What ``ib_write_bw`` reaches by itself: namespaces joined by three routers, all of it made by ``ip`` and ``tc``."""
+"""The throughput of ``ib_write_bw`` alone, over three routers in namespaces that ``ip`` and ``tc`` have made."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEVICES: Final = ("bare.h1", "bare.h2")
 _PORT: Final = 18515
 _LISTENING: Final = f":{_PORT:04X} 00000000:0000 0A"
 _ADDRESSES: Final = (IPv4Address("10.9.0.0"), IPv4Address(f"10.9.{len(NODES) - 2}.1"))
-"""Of the first and of the last node. Link N joins nodes N and N + 1 as 10.9.N.0/31."""
+"""Addresses of the first and the last node. Link N joins nodes N and N + 1 as 10.9.N.0/31."""
 
 
 @contextlib.contextmanager

@@ -4,9 +4,9 @@
 
 A size is spines x leaves x hosts per leaf. Up is done when every leaf has every prefix over all its spines. The
 floor is the namespaces and veths of the same graph by ``ip -batch``; Mininet builds the same graph without routing.
-FRR's own floor is the CPU time that its daemons have used when all has converged, with that of the programs that
-start them, shared out to all CPUs: nobody who starts them has it done earlier. With several sizes the exponent tells
-how a figure grows with the number of nodes.
+FRR's own floor is the CPU time of its daemons until convergence and of the programs that start them, divided by the
+number of CPUs. No program that starts these daemons is faster. With several sizes the exponent shows how a figure
+grows with the number of nodes.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def measure(topology: Topology, starting: float) -> Run:
 
 
 def frr_floor(busy: float, starting: float) -> float:
-    """Seconds that all CPUs take for what daemons, and those who start them, compute."""
+    """Seconds in which all CPUs do the work of the daemons and of the programs that start them."""
     return (busy + starting) / len(os.sched_getaffinity(0))
 
 

@@ -58,7 +58,7 @@ class Result:
 
 @contextmanager
 def veth() -> Iterator[None]:
-    """Two namespaces and a cable, where nobody says anything of their own."""
+    """Two namespaces and a cable, on which neither side sends packets of its own."""
     netns.create([SENDER.name, RECEIVER.name])
     try:
         SENDER.run(["ip", "link", "add", "eth1", "type", "veth", "peer", "name", "eth1", "netns", RECEIVER.name])
@@ -71,7 +71,7 @@ def veth() -> Iterator[None]:
 
 
 def send(packets: int) -> None:
-    """What the sender does, as a process of its own in its namespace; it prints its seconds."""
+    """Send, as a process of its own in the sender's namespace, and print the seconds."""
     path = build.Path("02:00:00:00:00:01", "02:00:00:00:00:02", "10.0.0.1", "10.0.0.2")
     frames = [
         build.rocev2(
@@ -126,7 +126,7 @@ def dumpcaps(way: str, packets: int, wanted: int, expression: str, folder: Path)
 
 
 def measure(packets: int) -> list[Result]:
-    """Each way once. What was wanted must have been written or lost."""
+    """Each way once. Fail unless every wanted packet was written or lost."""
     packets -= packets % QPS
     one = packets // QPS
     with veth(), tempfile.TemporaryDirectory(prefix="rocelab-bench-") as name:

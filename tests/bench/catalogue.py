@@ -3,9 +3,12 @@
     ./scripts/catalogue [--seeds N] [--vms N] [--output DIR] [--json] [SCENARIO]...
     ./scripts/catalogue --healthy N [--seed S]    in place of that: runs that nobody breaks, judged by all checks
     ./scripts/catalogue --kills N [--seed S]      in place of that: runs of which a process is killed
-    ./scripts/catalogue --random N [--seed S]     in place of that: faults drawn at random, diagnosed
+    ./scripts/catalogue --random N [--seed S]     in place of that: causes at random places, diagnosed
+    ./scripts/catalogue --hidden N [--seed S]     in place of that: faults outside the catalogue, diagnosed
 
-A VM takes all scenarios of one topology, so that its fabric stays warm. The recordings stay below the output folder.
+The last four combine: each that is given is played, one after the other. A VM takes all scenarios of one topology, so
+that its fabric stays warm. The recordings stay below the output folder, with the result of each seed: an interrupted
+series of runs resumes there.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ from lab.cli.kit.output import stderr, stdout, table
 from lab.scenario import library
 from tests.bench import shares
 from tests.bench.catalogue_parts import healthy, random_faults, run_kills
+from tests.bench.hidden import play as hidden
+from tests.bench.hidden.score import write_score
 from tests.bench.shares import ROOT, rocelab
 
 if TYPE_CHECKING:
@@ -36,17 +41,21 @@ if TYPE_CHECKING:
 _INTERRUPTED: Final = 130
 _SHOWN: Final = 5
 """Lines of what a run said that came to no verdict."""
+_OTHERS: Final[dict[str, ModuleType]] = {
+    "healthy": healthy, "kills": run_kills, "random": random_faults, "hidden": hidden,
+}  # fmt: skip
+"""The module of each kind of run other than scenarios, by the name of its option."""
 
 
 @dataclass(frozen=True)
 class Played:
-    """What the runs of a scenario came to."""
+    """The results of a scenario's runs."""
 
     scenario: str
     asked: int
     """Runs."""
     runs: Sequence[dict[str, Any]]
-    """Those that were judged, as ``rocelab scenario run --json`` tells them."""
+    """The runs that were judged, as ``rocelab scenario run --json`` prints them."""
     said: str = ""
     """The last words where there are fewer."""
 
@@ -61,7 +70,7 @@ class Played:
         return self.passed == self.asked > 0
 
     def checks(self) -> Iterable[tuple[str, int, list[str]]]:
-        """Of each check: its name, how often it passed, and its evidence, what did not pass first."""
+        """Yield each check's name, the number of passes and the evidence, beginning with that of failures."""
         found = defaultdict(list)
         for run in self.runs:
             for check in run["checks"]:
@@ -116,7 +125,7 @@ class Player(threading.Thread):
 
 
 def answered(name: str, asked: int, done: subprocess.CompletedProcess[str]) -> Played:
-    """What ``rocelab scenario run --json`` answered: its runs, or why one of them came to no verdict."""
+    """The answer of ``rocelab scenario run --json``: its runs, or why one of them has no verdict."""
     try:
         runs = json.loads(done.stdout)
     except ValueError:
@@ -141,7 +150,7 @@ def halved(groups: list[list[str]], vms: int) -> list[list[str]]:
 
 
 def play(asked: argparse.Namespace) -> list[Played]:
-    """Play all that is asked for, and tell of each as it ends."""
+    """Play all requested scenarios, and report each as it ends."""
     work: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
     played: queue.SimpleQueue[Played] = queue.SimpleQueue()
     for group in halved(by_topology(asked.names), asked.vms):
@@ -179,22 +188,28 @@ def show(results: Sequence[Played]) -> None:
 
 
 def others(asked: argparse.Namespace) -> int:
-    """Healthy runs, killed ones, or ones with a random fault: exit code as of ``main``."""
-    module, count = next((module, count) for module, count in _others(asked) if count)
+    """Play each requested kind of run; return the exit code as ``main`` does."""
+    told: dict[str, list[dict[str, Any]]] = {}
+    fine = True
+    for kind, module in _OTHERS.items():
+        count = getattr(asked, kind)
+        runs = _shared_out(asked, module, count) if count else []
+        fine = fine and runs is not None and all(map(module.good, runs))
+        if runs:
+            told[kind] = runs
+            if not asked.json:
+                module.show(runs)
+    if asked.json:
+        print(json.dumps(told))
+    if asked.into is not None and asked.hidden:
+        write_score(asked.output.resolve(), asked.into)
+    return 0 if fine else 1
+
+
+def _shared_out(asked: argparse.Namespace, module: ModuleType, count: int) -> list[dict[str, Any]] | None:
     parts = shares.shares_of(count, asked.seed, asked.vms)
     kept = () if module is run_kills else ("--output", str(asked.output.resolve()))
-    runs = shares.played(module.__name__, "--kills" if module is run_kills else "--runs", parts, *kept)
-    if runs is None:
-        return 1
-    if asked.json:
-        print(json.dumps(runs))
-    else:
-        module.show(runs)
-    return 0 if all(map(module.good, runs)) else 1
-
-
-def _others(asked: argparse.Namespace) -> list[tuple[ModuleType, int | None]]:
-    return [(healthy, asked.healthy), (run_kills, asked.kills), (random_faults, asked.random)]
+    return shares.played(module.__name__, "--kills" if module is run_kills else "--runs", parts, *kept)
 
 
 def main() -> int:
@@ -212,9 +227,19 @@ def main() -> int:
     )
     parser.add_argument("--kills", type=int, metavar="N", help="play N runs of which a random process is killed")
     parser.add_argument("--random", type=int, metavar="N", help="play N runs with a random fault, and diagnose them")
+    parser.add_argument(
+        "--hidden", type=int, metavar="N", help="play N runs with a fault outside the catalogue, and diagnose them"
+    )
+    parser.add_argument("--into", type=Path, metavar="PAGE", help="write the score of all hidden runs into a page")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the first of these (1)")
     asked = parser.parse_args()
-    if any(count for _, count in _others(asked)):
+    if asked.into is not None and not asked.hidden:
+        parser.error("--into writes the score of hidden runs: give --hidden N as well")
+    if any(getattr(asked, kind) for kind in _OTHERS):
+        if asked.names:
+            parser.error(
+                "scenarios are played without --healthy, --kills, --random and --hidden: leave out the names"
+            )
         return others(asked)
     asked.output = asked.output.resolve()
     asked.names = [library.find(name).name for name in asked.names or library.names()]

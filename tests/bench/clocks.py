@@ -1,4 +1,4 @@
-"""What a busy host does to an incast, in the host's time and in virtual time; and what starting a VM takes.
+"""The effect of a busy host on an incast, in the host's time and in virtual time; and the start of a VM.
 
     ./scripts/bench time [--json] [--loops N]
 

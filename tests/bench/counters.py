@@ -1,4 +1,4 @@
-"""What one reading of all counters of 40 switches costs (104 nodes, 320 links), without root.
+"""The time of one reading of all counters of 40 switches (104 nodes, 320 links), without root.
 
     python -m tests.bench.counters
 

@@ -1,4 +1,4 @@
-"""What the same graph costs at least: its namespaces and veths by ``ip -batch``, and by Mininet."""
+"""The least time for the same graph: its namespaces and veths by ``ip -batch``, and by Mininet."""
 
 from __future__ import annotations
 

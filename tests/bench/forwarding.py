@@ -3,8 +3,8 @@
     pktgen, CPU 0 -- veth -- swp1 [switch, the last CPU] swp2 -- veth -- packets received
 
 The generator is the kernel's own (pktgen), which no program of user space keeps up with: it is never the bottleneck,
-and what the switch has no time for is dropped before it. The receiver is not whom the packets are for, so that its
-stack counts them and drops them at once.
+and what the switch has no time for is dropped before it. The packets are addressed to another host, so that the
+receiver's stack counts them and drops them at once.
 """
 
 from __future__ import annotations
@@ -42,7 +42,11 @@ addr add 10.9.0.0/31 dev swp1
 addr add 10.9.0.2/31 dev swp2
 neigh replace 10.9.0.3 lladdr 02:00:00:00:00:99 dev swp2
 """
-_GENERATE: Final = f"count 0;pkt_size 60;dst 10.9.0.3;src_min 10.9.0.1;src_max 10.9.0.1;dst_mac {MAC};udp_dst_min 9"
+_GENERATE: Final = (
+    "count 0;pkt_size 60;dst 10.9.0.3;src_min 10.9.0.1;src_max 10.9.0.1;udp_dst_min 4791;udp_dst_max 4791;"
+    f"dst_mac {MAC}"
+)
+"""A port takes the packets for RoCEv2, by their UDP port. pktgen's own words are in place of the BTH."""
 _SETTLE: Final = 0.5
 _PKTGEN: Final = Path("/proc/thread-self/net/pktgen")
 
@@ -56,7 +60,7 @@ class Line:
     receiver: Namespace
 
     def packets_per_second(self, seconds: float, tos: int) -> float:
-        """What arrives while the generator floods the switch, ``seconds`` long; ``tos`` is the IPv4 octet."""
+        """Return the packets received while the generator floods the switch; ``tos`` is the IPv4 octet."""
         with ThreadPoolExecutor(1) as pool:
             generator = pool.submit(self._generate, tos)
             try:

@@ -3,8 +3,8 @@
     ./scripts/kills [--command up|down|set]... [--call CALL]... [--json]
 
 The fabric has a leaf and two hosts. Each command is killed before and after each call that it makes itself
-(tests/fabric/injected.py); what ``down`` leaves then, or the next command of ports as they may not be, is told, and
-makes it end with 1.
+(tests/fabric/injected.py). Whatever ``down`` leaves then, or the next command leaves wrong in ports, is reported.
+The exit code is 1 in that case.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
 
 A size is spines x leaves. 64 hosts, as many on each leaf, are dealt out among 16 networks of 4 tenants, whose leaves
 have their gateways; ``--bridged`` has the networks alone, for a kernel without VRFs. Up is done when each leaf floods
-to all others of its networks and has all subnets of its tenants. Then all hosts speak, each once, and MACs are
-everywhere when each leaf has those of its networks' other hosts in the kernel's forwarding database, behind the right
-VTEPs: it is looked at in turns, of which the last one's length is how exact the figure is.
+to all others of its networks and has all subnets of its tenants. Then each host sends once. MACs are everywhere when
+each leaf has those of its networks' other hosts in the kernel's forwarding database, behind the right VTEPs. The
+database is read in turns; the figure is as exact as the last turn was long.
 
 Beside it, in the same run: the same fabric without its overlay; and FRR's own floor, as in ``bench bringup``.
 """
@@ -45,10 +45,10 @@ NAME: Final = "bench"
 HOSTS: Final = 64
 TENANTS: Final = 4
 NETWORKS: Final = 4
-"""Of each tenant."""
+"""Networks of each tenant."""
 _PATIENCE: Final = 300.0
 _DISCARD: Final = 9
-"""The port to which nobody listens (RFC 863)."""
+"""The discard port (RFC 863), on which no program listens."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ def _cell(value: float, unit: str) -> str:
 
 
 def main() -> None:
-    """Measure every size and print; what is there of it when one fails or is interrupted."""
+    """Measure every size and print the figures, also after a failure or an interrupt."""
     parser = argparse.ArgumentParser(prog="scripts/bench overlay", description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--bridged", action="store_true", help="networks without tenants and gateways")

@@ -1,4 +1,4 @@
-"""What the emulated port costs: packets that a switch forwards, next to bare interfaces. In the VM, as root.
+"""The cost of the emulated port: packets that a switch forwards, next to bare interfaces. In the VM, as root.
 
     ./scripts/bench port [--json] [--rounds N] [--seconds N]
 
@@ -50,7 +50,7 @@ _LOSSLESS_TOS: Final = 26 << 2 | 2
 _SLOTS: Final = 16384
 _TOPOLOGY: Final = """
 name: bench-port
-qos: lab
+qos: pfc-ecn
 nodes: {s1: {role: leaf}, h1: {role: host, rdma: false}, h2: {role: host, rdma: false}}
 links: [{ends: [h1, s1]}, {ends: [h2, s1]}]
 """

@@ -1,4 +1,4 @@
-"""What rocelab costs RDMA: ``rocelab rdma bw`` next to a bare ``ib_write_bw`` over the same hops, in the same run.
+"""The cost of rocelab to RDMA: ``rocelab rdma bw`` next to a bare ``ib_write_bw`` over the same hops, in one run.
 
     ./scripts/bench rdma [--json] [--rounds N] [--seconds N]
 

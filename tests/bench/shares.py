@@ -29,7 +29,7 @@ def shares_of(count: int, seed: int, vms: int) -> list[tuple[int, int]]:
 
 
 def played(module: str, option: str, shares: list[tuple[int, int]], *more: str) -> list[dict[str, Any]] | None:
-    """What ``python3 -m MODULE OPTION N --seed S --json`` answers in each VM, together; None where one gave none."""
+    """The answers of ``python3 -m MODULE OPTION N --seed S --json`` in all VMs together; None if one gave none."""
 
     def play(number: int) -> list[dict[str, Any]] | None:
         name, (count, seed) = f"play{number}", shares[number]

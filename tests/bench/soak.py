@@ -5,8 +5,8 @@
 Things are counted after each cycle, and there may not be more of them at last than at first. Memory moves by itself:
 it grows where the slope of all its samples is beyond three of its standard errors, and the whole over a mebibyte.
 
-What only waits to be freed is freed before: the kernel's namespaces, Python's cycles, what malloc keeps. Of page
-tables those count that no process has.
+Anything that only waits to be freed is freed before: the kernel's namespaces, Python's cycles, malloc's free memory.
+Page tables count if they belong to no process.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SLAB: Final = Path("/sys/kernel/slab/net_namespace/shrink")
 _STRINGS: Final = 1 << 18
 """More than the table has room for."""
 _FREEING: Final = 10.0
-"""Seconds in which the kernel frees namespaces that nobody has any more."""
+"""Seconds in which the kernel frees namespaces that are no longer used."""
 _MEMINFO: Final = {
     "SUnreclaim": "slab",
     "KernelStack": "kernel stacks",
@@ -55,10 +55,10 @@ _MEMINFO: Final = {
 
 @dataclass(frozen=True)
 class Sample:
-    """What there is after a cycle."""
+    """The host's state after a cycle."""
 
     things: Mapping[str, int]
-    """Numbers of what was there once and may not become more."""
+    """Numbers of things that may not grow."""
     memory: Mapping[str, int]
     """Bytes."""
 

@@ -1,4 +1,4 @@
-"""A capture of RDMA WRITEs, as long as wanted, stamped from a template: nobody waits for a million packets."""
+"""A capture of RDMA WRITEs of any length, stamped from a template: a million packets take seconds."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Chromium:
         self._profile.cleanup()
 
     def ask(self, method: str, session: str = "", **parameters: Any) -> dict[str, Any]:
-        """What a method answers; what is told meanwhile goes to ``told``."""
+        """The answer of a method; events that arrive meanwhile go to ``told``."""
         self._number += 1
         number = self._number
         wish: dict[str, Any] = {"id": number, "method": method, "params": parameters}
@@ -159,7 +159,7 @@ class Tab:
         return [said["params"] for said in self._browser.told if said.get("method") in kinds]
 
     def requests(self) -> list[str]:
-        """The addresses that were asked for, so far."""
+        """The addresses requested so far."""
         self.run("1")
         asked = "Network.requestWillBeSent"
         return [said["params"]["request"]["url"] for said in self._browser.told if said.get("method") == asked]

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +15,7 @@ import pytest
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 _LOOKED: Final = (
     "ip -details -json address",
@@ -27,13 +26,13 @@ _LOOKED: Final = (
     "grep -rs . /proc/sys/net/ipv4/conf /proc/sys/net/ipv6/conf /proc/sys/net/core /proc/sys/net/ipv4/fib*",
     "grep -s . /sys/class/net/*/queues/*/rps_cpus; cat /etc/hosts",
 )
-"""What there is of a node; times that pass are taken out of it."""
+"""The state of a node, without times that pass."""
 _BETWEEN: Final = "=========="
 _PASSING: Final = ("valid_life_time", "preferred_life_time", "expires")
 
 
 def docker(*words: str, expect: int = 0) -> str:
-    """What ``docker words...`` prints."""
+    """The output of ``docker words...``."""
     done = subprocess.run(["docker", *words], capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == expect, f"{words}: {done.stdout}{done.stderr}"
     return done.stdout
@@ -61,16 +60,8 @@ def a_shell_has_its_links(fabric: str, node: str, address: str) -> None:
     assert child.exitstatus == 3
 
 
-def await_true(look: Callable[[], bool]) -> None:
-    """Look until it is so."""
-    deadline = time.monotonic() + PATIENCE
-    while not look():
-        assert time.monotonic() < deadline, "nothing comes any more"
-        time.sleep(0.5)
-
-
 def seen_in(container: str, *interfaces: str) -> list[str]:
-    """Which container it is, and what is in its namespace, as its own programs say, and ethtool, which it has not."""
+    """The container's identity and the contents of its namespace, by its own programs and by the VM's ethtool."""
     who = docker("inspect", "--format", "{{.Id}} {{.State.Pid}} {{.State.StartedAt}}", container)
     looked = docker("exec", container, "sh", "-c", f"; echo {_BETWEEN}; ".join(_LOOKED)).split(_BETWEEN)
     asked = [["nsenter", "--target", who.split()[1], "--net", "ethtool", "-k", name] for name in interfaces]
@@ -90,7 +81,7 @@ def _without_times(text: str) -> str:
 
 
 def traces() -> tuple[str, ...]:
-    """What containerlab can leave besides containers: names, configuration of ssh, copies, networks."""
+    """Things that containerlab can leave besides containers: names, configuration of ssh, copies, networks."""
     folders = ("/etc/ssh/ssh_config.d", "/tmp/.clab", "/run/netns")  # noqa: S108 - only looked at
     found = [str(path) for folder in map(Path, folders) for path in [folder, *folder.glob("**/*")] if path.exists()]
     networks = docker("network", "ls", "--format", "{{.Name}}").split()

@@ -19,9 +19,9 @@ from lab.model.load import read_topology
 from lab.telemetry.read.recording import Recording
 from tests.fabric import snapshot
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json, running
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, until
 
-from .conftest import a_shell_has_its_links, await_true, containerlab, docker, seen_in, traces
+from .conftest import a_shell_has_its_links, containerlab, docker, seen_in, traces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,8 +33,8 @@ TOPOLOGY: Final = read_topology(TOPOLOGIES / "clos-2x2.yaml")
 NAME: Final = TOPOLOGY.name
 PLAN: Final = plan_addresses(TOPOLOGY)
 _OF_DOCKER: Final = ("cgroup_device", "/run/docker/netns/default")
-"""Programs that each container gets when it starts, which the kernel frees when it likes once they are replaced; and
-a name of this machine's namespace, which Docker keeps once a container was in it."""
+"""Things that come and go by themselves: programs that each container gets when it starts, and a name of this
+machine's namespace. The kernel frees replaced programs late, and Docker keeps the name."""
 
 
 def container(node: str) -> str:
@@ -48,7 +48,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     write(export_lab(TOPOLOGY, Images(BUILT_IMAGE)), folder)
     containerlab("deploy", folder / DEFINITION)
     for switch in TOPOLOGY.switches:
-        await_true(lambda name=switch.name: "Established" in sessions(name) and "Active" not in sessions(name))  # type: ignore[misc]
+        until(lambda name=switch.name: "Established" in sessions(name) and "Active" not in sessions(name))  # type: ignore[misc]
     yield folder / DEFINITION
     containerlab("destroy", folder / DEFINITION)
 
@@ -99,9 +99,9 @@ def test_a_lab_is_adopted_by_its_file_and_looked_at(file: Path, tmp_path: Path) 
 
 
 def captured(host: str, file: Path) -> set[str]:
-    """Who sends ICMP past a host, as tshark says of what rocelab captures there."""
+    """The senders of ICMP past a host, by tshark from rocelab's capture there."""
     with running("capture", host, "-o", file, "--packets", "2", "--filter", f"dst {host} or src {host}") as capture:
-        await_true(file.exists)
+        until(file.exists)
         rocelab("exec", host, "--", "ping", "-c", "4", "-i", "0.2", address_of(TOPOLOGY.hosts[-1].name))
         assert capture.wait(PATIENCE) == 0
     words = ["tshark", "-r", str(file), "-Y", "icmp", "-T", "fields", "-e", "ip.src"]
@@ -132,7 +132,7 @@ def test_a_shell_in_a_lab_s_node_has_its_links(file: Path) -> None:
 
 def test_ports_and_devices_come_and_go_while_it_runs(file: Path) -> None:
     """Sessions live on, and shapers, offloads and steering come back: ``as_it_was`` compares."""
-    rocelab("adopt", file, "--qos", "lab", "--rdma", timeout=600)
+    rocelab("adopt", file, "--qos", "pfc-ecn", "--rdma", timeout=600)
     status = rocelab_json("status")
     assert status["healthy"], status
     measured = rocelab_json("rdma", "bw", "h1", TOPOLOGY.hosts[-1].name, "--iterations", "200")
@@ -146,11 +146,11 @@ def test_ports_and_devices_come_and_go_while_it_runs(file: Path) -> None:
 
 
 def test_one_with_ports_is_watched_recorded_and_diagnosed(file: Path, tmp_path: Path) -> None:
-    """Its own daemons are heard, tshark counts what the ports do, and nothing is wrong."""
-    rocelab("adopt", file, "--qos", "lab", "--rdma", timeout=600)
+    """Its own daemons answer, tshark counts as the ports do, and nothing is wrong."""
+    rocelab("adopt", file, "--qos", "pfc-ecn", "--rdma", timeout=600)
     rocelab("record", "start", "theirs", "-o", tmp_path, "--capture", "h1")
     with running("rdma", "bw", "h1", TOPOLOGY.hosts[-1].name, "--duration", "5s") as writer:
-        await_true(lambda: rocelab_json("top")["ports"]["h1:eth1"]["tx_bps"] > 0)
+        until(lambda: rocelab_json("top")["ports"]["h1:eth1"]["tx_bps"] > 0)
         assert writer.wait(PATIENCE) == 0
     assert rocelab_json("record", "stop")["complete"]
     recording = Recording.open(tmp_path / "theirs")
@@ -183,7 +183,7 @@ def test_down_ends_what_was_started_there_and_nothing_else(file: Path) -> None:
 
 def test_an_adopting_that_is_killed_is_undone(file: Path) -> None:
     with running("adopt", file) as adopting:
-        await_true(lambda: has_begun() or adopting.poll() is not None)
+        until(lambda: has_begun() or adopting.poll() is not None)
         adopting.kill()
         adopting.wait()
     assert has_begun()

@@ -14,11 +14,12 @@ import pytest
 from lab.model.addressing import plan_addresses
 from lab.model.load import read_topology
 from lab.rdma import device_counters
+from lab.rdma.rxe import device_name
 from tests.fabric import snapshot
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json, running
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, until
 
-from .conftest import a_shell_has_its_links, await_true, docker, traces
+from .conftest import a_shell_has_its_links, docker, traces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +92,7 @@ def test_links_are_lossless_ports_and_hosts_have_their_rdma_devices() -> None:
             (port,) = json.loads(rocelab("exec", end.node, "--", *words).stdout)
             assert port["kind"] == f"rl_{NAME}"
     devices = {link["ifname"] for link in json.loads(said("rdma", "-j", "link", "show"))}
-    assert devices == {f"{NAME}.{host.name}.eth1" for host in TOPOLOGY.hosts}
+    assert devices == {device_name(NAME, host.name, "eth1") for host in TOPOLOGY.hosts}
 
 
 def test_an_incast_loses_nothing() -> None:
@@ -112,7 +113,7 @@ def test_what_comes_through_a_container_is_captured(tmp_path: Path) -> None:
     assert rocelab_json("path", "h1", "h4")["paths"] == [["h1:eth1", "leaf1:swp6"]]
     file = tmp_path / "h4.pcapng"
     with running("capture", "h4", "-o", file, "--filter", "ack", "--packets", "3") as capture:
-        await_true(file.exists)
+        until(file.exists)
         rocelab("rdma", "lat", "h1", "h4", timeout=600)
         assert capture.wait(PATIENCE) == 0
     addresses = said("tshark", "-r", str(file), "-Y", "infiniband.bth.opcode == 17", "-T", "fields", "-e", "ip.src")
@@ -142,7 +143,7 @@ def test_a_daemon_that_a_fault_kills_stays_dead_until_it_is_healed() -> None:
     rocelab("fault", "heal", "1")
     assert processes_of("leaf1")["bgpd"]
     assert not processes_of("leaf1")["watchfrr"].startswith("T")
-    await_true(lambda: established("leaf1") == {"swp1", "swp2"})
+    until(lambda: established("leaf1") == {"swp1", "swp2"})
 
 
 def processes_of(node: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What ``rocelab export`` writes, judged by the real containerlab: it deploys the lab, and the lab is a fabric.
+"""The files of ``rocelab export``, judged by the real containerlab: it deploys the lab, and the lab is a fabric.
 
 Nothing of rocelab runs here but the export. Docker, FRR's vtysh and ping say what became of it.
 """
@@ -16,8 +16,9 @@ from lab.export.folder import write
 from lab.model.addressing import plan_addresses
 from lab.model.load import read_topology
 from tests.fabric.command import TOPOLOGIES
+from tests.patience import until
 
-from .conftest import await_true, docker
+from .conftest import docker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -75,7 +76,7 @@ def is_between_switches(link: Link) -> bool:
 @pytest.mark.usefixtures("lab")
 def test_every_session_of_every_switch_is_established() -> None:
     for switch in TOPOLOGY.switches:
-        await_true(lambda name=switch.name: established(name) == uplinks(name) != set())  # type: ignore[misc]
+        until(lambda name=switch.name: established(name) == uplinks(name) != set())  # type: ignore[misc]
 
 
 @pytest.mark.usefixtures("lab")
@@ -84,7 +85,7 @@ def test_every_host_reaches_every_other(plan: Mapping[str, NodePlan]) -> None:
         for target in TOPOLOGY.hosts:
             (nic,) = plan[target.name].interfaces.values()
             assert nic.address is not None
-            await_true(lambda name=source.name, to=str(nic.address.ip): " 0% packet loss" in ping(name, to))  # type: ignore[misc]
+            until(lambda name=source.name, to=str(nic.address.ip): " 0% packet loss" in ping(name, to))  # type: ignore[misc]
 
 
 def ping(source: str, address: str) -> str:

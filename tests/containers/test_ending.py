@@ -10,8 +10,9 @@ import pytest
 from lab.export.containerlab import BUILT_IMAGE
 from tests.fabric import snapshot
 from tests.fabric.command import hosts, rocelab, running
+from tests.patience import until
 
-from .conftest import await_true, containerlab, docker, traces
+from .conftest import containerlab, docker, traces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +45,7 @@ def has_a_container() -> bool:
 
 def test_down_undoes_a_deploy_whose_rocelab_was_killed(file: Path) -> None:
     with running("up", file, "--backend", "containerlab") as up:
-        await_true(has_a_container)
+        until(has_a_container)
         up.kill()
         up.wait()
     rocelab("down", "--fabric", NAME, timeout=600)
@@ -63,7 +64,7 @@ def test_containers_are_of_the_image_that_was_asked_for(file: Path) -> None:
 
 def test_ctrl_c_undoes_a_deploy(file: Path) -> None:
     with running("up", file, "--backend", "containerlab") as up:
-        await_true(has_a_container)
+        until(has_a_container)
         up.send_signal(signal.SIGINT)
         up.communicate()
         assert up.returncode != 0

@@ -1,4 +1,4 @@
-"""A lab as somebody else writes it: numbered BGP, a management network, names of its own, hosts set up by commands.
+"""A lab as other people write it: numbered BGP, a management network, names of its own, hosts set up by commands.
 
 It is adopted, made lossless as it runs, and imported. Judges are Docker, the containers' own programs and tc(8).
 """
@@ -14,8 +14,9 @@ import pytest
 from lab.export.containerlab import BUILT_IMAGE
 from tests.fabric import snapshot
 from tests.fabric.command import rocelab, rocelab_json
+from tests.patience import until
 
-from .conftest import await_true, containerlab, docker, seen_in, traces
+from .conftest import containerlab, docker, seen_in, traces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +73,7 @@ def config_of(router: str) -> str:
 
 
 def containers() -> dict[str, list[str]]:
-    """What is in each."""
+    """The contents of each."""
     ends = {end for link in LINKS for end in link.split()}
     return {
         node: seen_in(f"clab-{NAME}-{node}", *(end.partition(":")[2] for end in sorted(ends) if end.startswith(node)))
@@ -107,7 +108,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     found.write_text(lab_of())
     docker("tag", BUILT_IMAGE, HOST_IMAGE)
     containerlab("deploy", found)
-    await_true(lambda: reaches("pc1", "192.168.3.10") and reaches("pc3", "192.168.2.10"))
+    until(lambda: reaches("pc1", "192.168.3.10") and reaches("pc3", "192.168.2.10"))
     yield found
     containerlab("destroy", found)
     docker("rmi", HOST_IMAGE)
@@ -139,7 +140,7 @@ def test_it_is_adopted_and_looked_at() -> None:
 
 
 def test_it_becomes_lossless_as_it_runs() -> None:
-    rocelab("adopt", NAME, "--qos", "lab", "--rate", "100Mbit", "--rdma", timeout=600)
+    rocelab("adopt", NAME, "--qos", "pfc-ecn", "--rate", "100Mbit", "--rdma", timeout=600)
     an_incast_loses_nothing("pc1", "pc2", "pc3")
     assert rocelab_json("diagnose", "--probe", "--seconds", "2")["outcome"] == "healthy"
 
@@ -158,6 +159,6 @@ def test_it_is_imported_and_comes_up_lossless_in_three_commands(file: Path, tmp_
     mine = tmp_path / "mine.yaml"
     rocelab("import", "containerlab", file, "-o", mine)
     with mine.open("a") as topology:
-        topology.write("qos: lab\ndefaults: {rate: 100Mbit}\n")
+        topology.write("qos: pfc-ecn\ndefaults: {rate: 100Mbit}\n")
     rocelab("up", mine, "--backend", "containerlab", "--name", "lossless", "--timeout", "600", timeout=1200)
     an_incast_loses_nothing("pc1", "pc2", "pc3")

@@ -34,7 +34,7 @@ def rocelab(*words: str | Path, expect: int = 0, timeout: float = 300) -> subpro
 
 
 def rocelab_json(*words: str | Path) -> Any:
-    """What ``rocelab words... --json`` answers, which must be as its schema has it."""
+    """The answer of ``rocelab words... --json``, which must fit its schema."""
     said = rocelab(*words, "--json").stdout
     adapter(
         next(name for name in (f"{words[0]} {words[1:2] and words[1]}", str(words[0])) if name in ANSWERS)
@@ -54,6 +54,13 @@ def running(*words: str | Path) -> Iterator[subprocess.Popen[str]]:
                 process.kill()
 
 
+@contextlib.contextmanager
+def forked(*words: str | Path) -> Iterator[resident.Begun]:
+    """Run ``rocelab words...`` in the background, in a fork. Without KVM, Python takes five seconds to start."""
+    with resident.Begun(*backend.words(*map(str, words))) as begun:
+        yield begun
+
+
 def injected(trap: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
     """``rocelab words...``, with what ``tests.fabric.injected`` does at ``CALL:N:MOMENT:WHAT``."""
     return resident.ended(*map(str, words), timeout=300, trap=trap)
@@ -64,7 +71,7 @@ def hosts(folder: Path, name: str, *nodes: str, rdma: bool = False) -> Path:
     file = folder / f"{name}.yaml"
     roles = "".join(f"  {node}: {{role: host, rdma: {str(rdma).lower()}}}\n" for node in nodes)
     links = "".join(f"  - {{ends: [{node}, leaf]}}\n" for node in nodes)
-    qos = "qos: lab\n" if rdma else ""
+    qos = "qos: pfc-ecn\n" if rdma else ""
     file.write_text(f"name: {name}\n{qos}nodes:\n  leaf: {{role: leaf}}\n{roles}links:\n{links}")
     return file
 

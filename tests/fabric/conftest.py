@@ -11,7 +11,7 @@ from tests.fabric.command import rocelab
 
 @pytest.fixture(scope="session", autouse=True)
 def alone() -> None:
-    """Refuse to run beside somebody's fabric, which would be taken down."""
+    """Refuse to run beside a fabric of the user, which would be taken down."""
     running = ", ".join(state.name for state in all_fabrics())
     if running:
         pytest.exit(f"fabric {running} runs here and these tests would take it down: rocelab down --all first", 1)

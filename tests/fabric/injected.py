@@ -1,6 +1,6 @@
 """Something that happens to rocelab at the n-th of some system call, exactly there and every time.
 
-It is asked for as ``CALL:N:MOMENT:WHAT``: MOMENT is before or after the call, WHAT a signal's name, or ``count``,
+Its form is ``CALL:N:MOMENT:WHAT``. MOMENT is before or after the call. Then comes a signal's name, or ``count``,
 which prints the number of all calls at the end. ``ip``, ``vtysh`` and daemons are other programs: only what rocelab
 itself asks of the kernel counts. By a fork (tests/fabric/resident.py), or as a program that a test can stop:
 
@@ -45,12 +45,12 @@ CALLS: Final[dict[str, tuple[Any, str]]] = {
     "unlink": (os, "unlink"),
     "symlink": (os, "symlink"),
 }
-"""What each call goes through in rocelab's own process."""
+"""The function that each call passes in rocelab's own process."""
 _OF_LIBBPF: Final = (
     "bpf_object__load", "bpf_map__attach_struct_ops", "bpf_map__pin", "bpf_program__pin", "bpf_link__pin"
 )  # fmt: skip
 SORTS: Final = (*CALLS, "bpf", "qdisc", "rxe", "cgroup")
-"""What calls are counted as: about qdiscs, RDMA devices and cgroups each by themselves, and libbpf's as one."""
+"""The groups in which calls are counted: qdiscs, RDMA devices and cgroups separately, and libbpf's as one."""
 _NEW_QDISC: Final = 36
 """RTM_NEWQDISC of <linux/rtnetlink.h>."""
 _HEADER: Final = struct.Struct("=IH")

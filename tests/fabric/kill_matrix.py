@@ -30,6 +30,12 @@ def every(numbers: Mapping[str, int]) -> list[str]:
     ]
 
 
+def some(numbers: Mapping[str, int]) -> list[str]:
+    """The first, the middle and the last call of each sort, and both moments."""
+    ends = {call: sorted({1, (number + 1) // 2, number}) for call, number in numbers.items() if number}
+    return [f"{call}:{n}:{moment}" for call, chosen in ends.items() for n in chosen for moment in MOMENTS]
+
+
 def warm_up(file: Path) -> None:
     """Build a fabric once, which has the kernel load what it keeps."""
     rocelab("up", file)
@@ -91,7 +97,7 @@ def devices(fabric: str, host: str) -> list[str]:
 
 
 def _drain_amiss(fabric: str, host: str) -> list[str]:
-    """What of a host's NIC iproute2 does not find as it is kept."""
+    """The parts of a host's NIC that iproute2 does not find as recorded."""
     port = rocelab_json("qos", "show", host)["nodes"][host]["ports"]["eth1"]
     listed = ["tc", "-n", f"rl-{fabric}.{host}", "filter", "show", "dev", "eth1", "ingress"]
     found = {
@@ -105,7 +111,7 @@ def _drain_amiss(fabric: str, host: str) -> list[str]:
 
 def _taken_down(before: Snapshot) -> Callable[[], list[str]]:
     def differences() -> list[str]:
-        """What there is that was not, and the reverse."""
+        """The differences in both directions: added and missing."""
         rocelab("down", "--all")
         return before.differences(snapshot.take())
 

@@ -27,6 +27,8 @@ TRAP: Final = "ROCELAB_TEST_TRAP"
 _ADDRESS: Final = "ROCELAB_TEST_RESIDENT"
 """Where one listens that a parent has started for many sessions of pytest (tests/forks.py)."""
 _KILLED: Final = 128
+_LONGEST: Final = 1 << 20
+"""Bytes of each stream that ``Begun.so_far`` reads."""
 _MARK: Final = "STARTED_BY_TESTS"
 os.environ.setdefault(_MARK, os.urandom(8).hex())
 MARK: Final = f"{_MARK}={os.environ[_MARK]}"
@@ -56,7 +58,15 @@ class Begun:
 
     def kill(self) -> None:
         """SIGKILL."""
-        self._fork.signal(signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal to the command and what it has started."""
+        self._fork.signal(number)
+
+    def so_far(self) -> str:
+        """Its standard output and error until now, one after the other."""
+        return "".join(os.pread(stream.fileno(), _LONGEST, 0).decode(errors="replace") for stream in self._said)
 
     def is_over(self, timeout: float = 0.0) -> bool:
         """Whether it has ended within so many seconds."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -31,10 +32,24 @@ _WATCHED = (
     "/sys/fs/cgroup/unified/rocelab",
 )
 _PROGRAMS = {"vtysh", "ip", "tc", "rdma", *(path.name[:15] for path in Path("/usr/lib/frr").glob("*"))}
-"""What a fabric has in its namespaces, by the 15 letters that the kernel keeps of a name; and all of perftest."""
+"""The programs of a fabric's namespaces besides perftest, by the 15 letters that the kernel keeps of a name."""
 _PINNED = Path("/sys/fs/bpf/rocelab")
-_OF_FABRICS = ("port", "probe", "rl_", "tick", "event", "groups", "nodes", "slots", "impair", "truth")
-"""How the names of programs and maps begin that a fabric has, or the trial before it."""
+_SOURCES = sorted(Path(__file__).parents[2].glob("lab/*/bpf/*.[ch]"))
+_NAMED = re.compile(
+    r"""^RL_ARRAY\((\w+),                                         # an array map
+    |   ^\}\ (\w+)\ SEC\("\.maps"\)                             # another map
+    |   ^SEC\("[^"]+"\)\n(?:\w+[ ]\*?)+(?:BPF_PROG\()?(\w+)     # a program
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+_OF_FABRICS = tuple(
+    {path.name.removesuffix(".bpf.c")[:7] for path in _SOURCES if path.name.endswith(".bpf.c")}
+    | {name[:15] for path in _SOURCES for found in _NAMED.findall(path.read_text()) for name in found if name}
+)
+"""Prefixes of the names of a fabric's programs and maps, and of those of the trial before it.
+
+The kernel keeps 15 letters of a name, and libbpf 7 of an object's.
+"""
 TC_FILTERS = (
     r"ip -o link | sed -n 's/^[0-9]*: \([^:@]*\).*/filter show dev \1 ingress\nfilter show dev \1 egress/p' "
     "| tc -force -batch - 2>/dev/null"
@@ -42,7 +57,7 @@ TC_FILTERS = (
 """A shell's line that shows the filters of all of a node's interfaces, where there can be some. One tc for all: of an
 interface that is not there it has modprobe(8) asked for two modules, each time."""
 _SETTLING = 30.0
-"""Seconds in which the kernel frees what nobody has any more."""
+"""Seconds in which the kernel frees objects without references."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +78,7 @@ class Snapshot:
     bpf: tuple[str, ...]
 
     def differences(self, later: Snapshot) -> list[str]:
-        """What was lost (-) and what came (+), one line each."""
+        """Missing (-) and added (+) things, one line each."""
         lines = []
         for field in fields(self):
             before, after = Counter(getattr(self, field.name)), Counter(getattr(later, field.name))
@@ -96,7 +111,7 @@ def _said(*argv: str) -> tuple[str, ...]:
 
 
 def _bpf() -> tuple[str, ...]:
-    """What is in the kernel by its type and name, pinned or not, where fabrics can have lossless ports.
+    """Objects in the kernel by type and name, pinned or not, where fabrics can have lossless ports.
 
     It outlives the fabric: the kernel takes namespaces down behind everybody's back, and frees what their interfaces
     had. So where there is no fabric, that is waited for. Programs of cgroups are left out: systemd's and Docker's
@@ -143,7 +158,7 @@ def _sysctls() -> list[str]:
 
 
 def _processes() -> list[str]:
-    """What our commands started, whatever it is, and programs of a fabric's kinds in any namespace but ours.
+    """All processes that the tests' commands started, and programs of a fabric's kinds in all other namespaces.
 
     Other people's come and go, ``bgpd --version`` too. Who is ending, or has and was not waited for, has neither
     environment nor namespace.

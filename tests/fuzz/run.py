@@ -1,7 +1,7 @@
 """The coverage-guided fuzzer: ``python -m tests.fuzz.run TARGET SECONDS RUNS FOLDER``; 0 of either is no limit.
 
-What it finds interesting is kept in FOLDER, and is where it goes on the next time; what breaks a target is written
-there as ``crash-...``, ``timeout-...`` or ``oom-...``, and ends the run with an error.
+Interesting inputs are kept in FOLDER, from which the next run continues. Inputs that break a target are written there
+as ``crash-...``, ``timeout-...`` or ``oom-...``, and end the run with an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MEMORY: Final = 600
-"""MiB, of which Python, NumPy, scapy and the fuzzer's own tables take a third."""
+"""MiB: Python, NumPy, scapy and the fuzzer's own tables take a third."""
 _SLOWEST: Final = 20.0
 """Seconds of a CPU for one input: a machine that does other things too is not slow."""
 _STUCK: Final = 1800

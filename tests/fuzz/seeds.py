@@ -58,7 +58,7 @@ def frames() -> tuple[bytes, ...]:
 
 
 def story() -> list[bytes]:
-    """A conversation in which everything happens that an analysis tells of."""
+    """A conversation with everything that an analysis can report."""
     return [
         *packets.write(0xFFFFFE, 4), packets.ack(1), packets.send(2, path=packets.MARKED), packets.congestion(),
         packets.send(4), packets.ack(3, 0x60), packets.send(3), packets.send(4), packets.ack(4),

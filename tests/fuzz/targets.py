@@ -1,4 +1,4 @@
-"""What is fuzzed: functions that take any bytes, and fail only where the code under test does.
+"""The fuzzed functions: they take any bytes, and fail only where the code under test does.
 
 A target lets through what the code may raise for untrusted input, and asserts what must hold of every answer. The
 coverage-guided fuzzer (``tests.fuzz.run``) and the unit tests call the same functions.

@@ -152,7 +152,7 @@ def _started(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]
 
 
 def free_ports(number: int) -> list[int]:
-    """TCP ports of loopback that nobody has just now, all different."""
+    """TCP ports of loopback that are free just now, all different."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
         for each in sockets:

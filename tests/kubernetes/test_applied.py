@@ -36,7 +36,7 @@ def read(path: Path) -> list[Any]:
 
 
 def lacks(found: Any, wanted: Any, path: str = "") -> list[str]:
-    """What of ``wanted`` is not in ``found``: what the server adds is its own business."""
+    """The parts of ``wanted`` that are not in ``found``; additions of the server do not matter."""
     if isinstance(wanted, dict) and isinstance(found, dict):
         return [line for key, value in wanted.items() for line in lacks(found.get(key), value, f"{path}.{key}")]
     if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):

@@ -1,6 +1,6 @@
 """TIMELY as the paper describes it: Mittal et al., TIMELY: RTT-based Congestion Control for the Datacenter, 2015.
 
-Algorithm 1: below T_low the rate grows by delta, above T_high it shrinks by how far the RTT is above it, and between
+Algorithm 1: below T_low the rate grows by delta, and above T_high it shrinks by how far the RTT is above it. Between
 the two the gradient of the RTT decides. After five completions in a row without growth of the RTT, increases are five
 times as large (hyper-active increase). Parameters are those that HPCC's evaluation uses at 10 Gb/s
 (github.com/alibaba-edu/High-Precision-Congestion-Control, simulation/run.py, rdma-hw.cc).

@@ -7,6 +7,7 @@ import json
 import queue
 import random
 import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -164,3 +165,38 @@ def test_the_recording_of_a_command_that_was_killed_is_complete_with_all_of_its_
     look_at_the_recording(short, tmp_path, lines + 1)
     assert whole.wrong == []
     assert short.wrong == ["its command was killed, and the recording is called complete with 2 of 3 lines"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--healthy", "3", "incast"), "leave out the names"),
+        (("--into", "page.md"), "give --hidden N as well"),
+        (("--into", "page.md", "--random", "3"), "give --hidden N as well"),
+    ],
+)
+def test_what_excludes_each_other_is_refused(
+    words: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["catalogue", *words])
+    with pytest.raises(SystemExit) as ended:
+        catalogue.main()
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_kinds_of_runs_combine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each is played with its own count; one that is not right makes the whole fail."""
+    asked: list[tuple[str, list[tuple[int, int]]]] = []
+
+    def played(module: str, _: str, parts: list[tuple[int, int]], *__: str) -> list[dict[str, Any]]:
+        asked.append((module.rpartition(".")[2], parts))
+        return [{"wrong": [], "failed": [], "faults": [], "placed": module.endswith("random_faults"), "alarm": ""}]
+
+    monkeypatch.setattr("tests.bench.shares.played", played)
+    for module in (healthy, random_faults):
+        monkeypatch.setattr(module, "show", lambda _: None)
+    words = ["catalogue", "--healthy", "4", "--random", "2", "--vms", "2", "--output", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", words)
+    assert catalogue.main() == 0
+    assert asked == [("healthy", [(2, 1), (2, 3)]), ("random_faults", [(1, 1), (1, 2)])]

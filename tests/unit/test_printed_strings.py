@@ -11,6 +11,11 @@ from tests.sentences import docstrings, printed
 
 ROOT: Final = Path(__file__).parents[2]
 MODULES: Final = sorted((ROOT / "lab").rglob("*.py"))
+_TO_REWRITE: Final = {"unit", "vm"}
+"""Folders of tests whose docstrings are still to be rewritten; this set only shrinks."""
+TESTS: Final = [
+    path for path in sorted((ROOT / "tests").rglob("*.py")) if path.relative_to(ROOT).parts[1] not in _TO_REWRITE
+]
 
 
 def test_printed_strings_are_plain_english() -> None:
@@ -56,7 +61,7 @@ def idioms(source: str) -> list[str]:
 def test_docstrings_have_none_of_the_old_idioms() -> None:
     found = {
         str(path.relative_to(ROOT)): broken
-        for path in MODULES
+        for path in (*MODULES, *TESTS)
         if (broken := idioms(path.read_text(encoding="utf-8")))
     }
     assert found == {}, "\n".join(f"{name}:{each}" for name, broken in found.items() for each in broken)

@@ -63,10 +63,10 @@ def test_every_file_is_in_one_session(long: bool) -> None:
     assert any(" " in session for session in sessions) is not long
 
 
-def test_challenges_are_run_in_both_parts() -> None:
-    """Most of their tests are ``long``, by a mark that another file has a name for."""
-    for long in (True, False):
-        assert "tests/vm/incidents/test_challenges.py" in shards.test_files(shards.VM, long=long)
+def test_a_challenge_is_run_in_both_parts() -> None:
+    """Most of the tests of its file are ``long``, by a mark that another file has a name for."""
+    name = "tests/vm/overlay/test_tenant_challenges.py"
+    assert {name in shards.test_files(shards.VM, long=long) for long in (True, False)} == {True}
 
 
 def test_of_a_green_file_the_sums_are_shown_and_what_took_long(capsys: pytest.CaptureFixture[str]) -> None:

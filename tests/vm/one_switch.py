@@ -7,11 +7,12 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -44,9 +45,10 @@ _BLAST: Final = Path(__file__).with_name("blast.py")
 _ETH_P_ALL: Final = 3
 _PACKET_QDISC_BYPASS: Final = 20
 _SOL_PACKET: Final = 263
+T = TypeVar("T")
 
 
-def star(hosts: int, rate: str, mtu: int, qos: str = "lab") -> str:
+def star(hosts: int, rate: str, mtu: int, qos: str = "pfc-ecn") -> str:
     """The topology file of a switch with ``hosts`` hosts."""
     names = [f"h{number}" for number in range(1, hosts + 1)]
     nodes = "".join(f"  {name}: {{role: host, rdma: false}}\n" for name in names)
@@ -110,13 +112,19 @@ class Star:
             return socket.socket(family, kind, protocol)
 
     def introduce(self) -> None:
-        """Let the switch and its hosts know each other's MAC addresses.
+        """Add permanent neighbours for the switch and its hosts.
 
-        The kernel lets packets that come while it sends what waited for an address overtake those.
+        When the kernel has resolved an address, new packets overtake those that waited for it. On a busy machine,
+        neighbours that are not permanent fail when no answer comes for seconds.
         """
+        known: dict[str, list[str]] = {node: [] for node in self.namespaces}
         for host in self.namespaces.keys() - {SWITCH}:
-            gateway = self.plan[host].interfaces["eth1"].gateway
-            self.namespaces[host].run(["ping", "-q", "-c", "1", "-W", "10", str(gateway)])
+            own, port = self.plan[host].interfaces["eth1"], f"swp{host.removeprefix('h')}"
+            mac = self.plan[SWITCH].interfaces[port].mac
+            known[host].append(f"neigh replace {own.gateway} lladdr {mac} dev eth1 nud permanent")
+            known[SWITCH].append(f"neigh replace {self.address(host)} lladdr {own.mac} dev {port} nud permanent")
+        for node, lines in known.items():
+            self.namespaces[node].run(["ip", "-batch", "-"], stdin="\n".join(lines))
 
     def wire(self, node: str, interface: str = "eth1") -> socket.socket:
         """A raw socket whose frames go straight to the wire, past the port's own queues."""
@@ -160,6 +168,25 @@ def waited(condition: Callable[[], Any], what: str, timeout: float = 20.0) -> An
         assert time.monotonic() < deadline, f"waited {timeout:g} s for {what}"
         time.sleep(0.001)
     return found
+
+
+@contextmanager
+def sampled(look: Callable[[], T], interval: float) -> Iterator[list[T]]:
+    """Call ``look`` every ``interval`` seconds in a thread. Yield the list to which its results are added."""
+    found: list[T] = []
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(interval):
+            found.append(look())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield found
+    finally:
+        ended.set()
+        thread.join()
 
 
 def pfc(classes: Mapping[int, int]) -> bytes:

@@ -90,6 +90,7 @@ WRITTEN: Final = 0x200
 NO_PORT: Final = 0x3FFFF
 
 GROUP: Final = port_layout.TYPES.record("rl_group")
+_NO_GROUP: Final = bytes(GROUP.itemsize)
 QP_KEY: Final = port_layout.TYPES.record("rl_qp_key")
 QP_PAIR: Final = port_layout.TYPES.record("rl_qp_pair")
 """Of maps.h and qp_pairs.h, which no other process sees."""
@@ -134,8 +135,9 @@ class Switch:
 
     def reset(self, port: PortQos = PORT) -> None:
         """Both ports idle, and configured as ``port``; nothing counted, nothing paused, the clock at rest."""
-        for number in range(len(self.maps.config) * port_layout.CLASSES):
-            self.set_group(*divmod(number, port_layout.CLASSES))
+        with self._map("groups") as groups:
+            for number in range(len(self.maps.config) * port_layout.CLASSES):
+                _update(groups, number, _NO_GROUP)
         self.maps.nodes["paused"] = 0
         waited(lambda: not self.maps.nodes["ticking"][0], "the clock to stop")
         self.maps.counters[:] = np.zeros((), port_layout.COUNTERS)
@@ -158,8 +160,7 @@ class Switch:
         for name, number in fields.items():
             value[name] = number
         with self._map("groups") as groups:
-            key = ctypes.c_uint32(port * port_layout.CLASSES + group)
-            assert library().bpf_map_update_elem(groups, ctypes.byref(key), value.tobytes(), 0) == 0
+            _update(groups, port * port_layout.CLASSES + group, value.tobytes())
 
     def hold(self, port: int, group: int, **fields: int) -> None:
         """A group in XOFF, which the clock looks at."""
@@ -183,8 +184,8 @@ class Switch:
         Then no QP is limited, unless it is not ``fresh``.
         """
         key, pair = np.zeros((), QP_KEY), np.zeros((), QP_PAIR)
-        key["netns"], key["qpn"], key["address"] = self.inside.path.stat().st_ino, qpn, _gid(address)
-        pair["peer_qpn"], pair["peer"] = peer_qpn, _gid(peer)
+        key["netns"], key["qpn"], key["address"] = self.inside.path.stat().st_ino, qpn, gid(address)
+        pair["peer_qpn"], pair["peer"] = peer_qpn, gid(peer)
         with self._map("qp_pairs") as pairs:
             assert library().bpf_map_update_elem(pairs, key.tobytes(), pair.tobytes(), 0) == 0
         if fresh:
@@ -301,14 +302,22 @@ class Wire:
             self._end.settimeout(_ARRIVES)
 
 
+def _update(table: int, number: int, value: bytes) -> None:
+    key = ctypes.c_uint32(number)
+    assert library().bpf_map_update_elem(table, ctypes.byref(key), value, 0) == 0
+
+
 @contextmanager
-def switch() -> Iterator[Switch]:
-    """A switch, its programs attached to interfaces that are up, in namespaces without any stack's own packets."""
+def switch(slots: int = SLOTS) -> Iterator[Switch]:
+    """A switch, its programs attached to interfaces that are up, in namespaces without any stack's own packets.
+
+    Each port can hold ``slots`` packets.
+    """
     name = f"programs-{os.getpid()}"
     inside, outside = (Namespace(f"rv-{os.getpid()}-{end}") for end in ("in", "out"))
     with ExitStack() as stack:
         stack.callback(pins.unpin, pins.folder_of(name))
-        port_maps.load(name, Numbering({PORTS.node: PORTS}), "vmtest", SLOTS)
+        port_maps.load(name, Numbering({PORTS.node: PORTS}), "vmtest", slots)
         programs = stack.enter_context(port_maps.programs(name))
         stack.callback(netns.delete, [inside.name, outside.name])
         netns.create([inside.name, outside.name])
@@ -348,7 +357,7 @@ def _bring_up(batch: NetlinkBatch) -> None:
     batch.commit()
 
 
-def _gid(address: str) -> list[int]:
+def gid(address: str) -> list[int]:
     """An address as a GID: IPv4 is mapped into IPv6."""
     packed = ip_address(address).packed
     return list(packed if len(packed) == _GID else bytes(10) + b"\xff\xff" + packed)

@@ -29,6 +29,10 @@ class _Skb(ctypes.Structure):
     )
 
 
+_OUTPUT: Final = ctypes.create_string_buffer(LONGEST)
+"""What every run writes its packet to: a buffer for each run would be cleared and copied for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a program returned, and what it made of the packet and its mark."""
@@ -44,20 +48,39 @@ def run_program(program: int, packet: bytes, index: int, mark: int, repeat: int,
     The outcome is that of the last of ``repeat`` runs, each on what the one before it left. The kernel takes 15 bytes
     and more; of an IP packet without a tag it wants the whole header.
     """
-    before, after = _Skb(mark=mark, ifindex=index, gso_size=gso_size), _Skb()
-    output = ctypes.create_string_buffer(LONGEST)
-    options = SingleRun(
-        sz=ctypes.sizeof(SingleRun),
-        data_in=packet,
-        data_out=ctypes.addressof(output),
-        data_size_in=len(packet),
-        data_size_out=LONGEST,
-        ctx_in=ctypes.addressof(before),
-        ctx_out=ctypes.addressof(after),
-        ctx_size_in=ctypes.sizeof(before),
-        ctx_size_out=ctypes.sizeof(after),
-        repeat=repeat,
-    )
-    result = library().bpf_prog_test_run_opts(program, ctypes.byref(options))
-    assert result == 0, os.strerror(-result)
-    return Outcome(ctypes.c_int32(options.retval).value, output.raw[: options.data_size_out], after.mark)
+    return PreparedRun(program, packet, index, mark, repeat, gso_size=gso_size).run()
+
+
+class PreparedRun:
+    """A run that is repeated as it was: what it takes is put together once."""
+
+    def __init__(
+        self, program: int, packet: bytes, index: int, mark: int = 0, repeat: int = 1, *, gso_size: int = 0
+    ) -> None:
+        self._program = program
+        self._before, self._after = _Skb(mark=mark, ifindex=index, gso_size=gso_size), _Skb()
+        self._options = SingleRun(
+            sz=ctypes.sizeof(SingleRun),
+            data_in=packet,
+            data_out=ctypes.addressof(_OUTPUT),
+            data_size_in=len(packet),
+            ctx_in=ctypes.addressof(self._before),
+            ctx_out=ctypes.addressof(self._after),
+            ctx_size_in=ctypes.sizeof(self._before),
+            repeat=repeat,
+        )
+        self._run = library().bpf_prog_test_run_opts
+
+    def run(self) -> Outcome:
+        """Run it in the calling thread's namespace, and what came of it."""
+        verdict = self.verdict()
+        packet = ctypes.string_at(_OUTPUT, self._options.data_size_out)
+        return Outcome(ctypes.c_int32(verdict).value, packet, self._after.mark)
+
+    def verdict(self) -> int:
+        """Run it, and return its verdict as the kernel has it, without a sign."""
+        options = self._options
+        options.data_size_out, options.ctx_size_out = LONGEST, ctypes.sizeof(self._after)
+        result = self._run(self._program, ctypes.byref(options))
+        assert result == 0, os.strerror(-result)
+        return int(options.retval)

@@ -306,8 +306,9 @@ class TunnelFacts:
 class FlowOverTime:
     """A flow by intervals: goodput in bit/s, packets marked CE, and resent packets by start of their episode.
 
-    ``peak`` is the highest goodput: of an interval, or of the whole flow if it is shorter. ``naks`` and ``cnps`` are
-    those in the reverse direction: answers other than ACK, and CNPs. A series without events is empty.
+    ``goodput`` is at most the rate of the link, if that is known. ``peak`` is the highest goodput: of an interval, or
+    of the whole flow if it is shorter. ``naks`` and ``cnps`` are those in the reverse direction: answers other than
+    ACK, and CNPs. A series without events is empty.
     """
 
     link: str

@@ -10,7 +10,7 @@ from lab.analysis.results.number_format import DIRECTIONS, address, class_or_non
 from lab.analysis.results.timeline import MAX_ROWS, TimelineSeries
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from lab.analysis.analyser import Analyser
 
@@ -39,8 +39,7 @@ class _Reader:
 
     def flow(self, flow: int) -> FlowOverTime:
         key, peer = self._of.flows.key(flow), int(self._of.streams.answers[flow])
-        scale = 8e9 / self._of.timeline.interval
-        goodput = tuple(amount * scale for amount in self._amounts(TimelineSeries.PAYLOAD, flow))
+        goodput = self._goodput(flow, key.interface)
         return FlowOverTime(
             link=self._links[key.interface],
             vni=vni_or_none(key.vni),
@@ -54,6 +53,17 @@ class _Reader:
             naks=self._amounts(TimelineSeries.NAKS, peer),
             cnps=self._amounts(TimelineSeries.CNPS, peer),
         )
+
+    def _goodput(self, flow: int, interface: int) -> tuple[float, ...]:
+        """Return the payload of each interval in bit/s, at most the rate of the link if that is known.
+
+        A link that is slower than the average of the flow is not the captured one: it limits nothing.
+        """
+        scale = 8e9 / self._of.timeline.interval
+        amounts, rate = self._amounts(TimelineSeries.PAYLOAD, flow), self._of.rate_of(interface)
+        if rate is None or self._of.flows.goodput(flow) > rate:
+            return tuple(amount * scale for amount in amounts)
+        return tuple(amount * scale for amount in spread(amounts, rate / scale))
 
     def pause(self, row: int) -> PauseOverTime:
         interface, direction, sender, cls = self._ports[row]
@@ -69,3 +79,27 @@ class _Reader:
         """Return the amounts up to the end of the capture; empty if they are all 0, or the row does not exist."""
         amounts = self._of.timeline.row(channel, row)[: self._used] if row >= 0 else None
         return () if amounts is None or not amounts.any() else tuple(amounts.tolist())
+
+
+def spread(amounts: Sequence[float], most: float) -> list[float]:
+    """Return bytes by interval with at most ``most`` in each: what exceeds it goes to the intervals beside.
+
+    A packet counts in the interval of its timestamp, but occupies the link before it. So the excess goes to earlier
+    intervals. What the first one has no room for goes to later ones, and what the last one has no room for is left
+    out: the first packet of a flow was on the link before the first interval.
+    """
+    earlier, excess = _carried(reversed(amounts), most)
+    if not excess:
+        return earlier[::-1]
+    later = earlier[::-1]
+    later[0] += excess
+    return _carried(later, most)[0]
+
+
+def _carried(amounts: Iterable[float], most: float) -> tuple[list[float], float]:
+    """Move what exceeds ``most`` to the next intervals; also return what the last one has no room for."""
+    found, excess = [], 0.0
+    for amount in amounts:
+        found.append(min(amount + excess, most))
+        excess += amount - found[-1]
+    return found, excess

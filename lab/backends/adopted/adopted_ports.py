@@ -1,7 +1,7 @@
 """Lossless ports on an adopted lab: the settings that they replace are stored, and restored on ``down``.
 
-The settings are the qdisc of each interface, its queue length, its offloads, and the CPUs that process received
-packets. The interfaces stay up and keep their addresses, routes, neighbours and sessions.
+The settings are the qdisc of each interface, its queue length, its offloads, the segments of its TCP packets, and the
+CPUs that process received packets. The interfaces stay up and keep their addresses, routes, neighbours and sessions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lab.dataplane.attach import attach
 from lab.dataplane.numbering import CLOCK_INTERFACE, drain_name
 from lab.errors import EnvironmentLacks
 from lab.kernel.netlink import links, rtnl, saved_qdiscs, tc, tc_hooks
-from lab.kernel.netlink.interfaces import indices
+from lab.kernel.netlink.interfaces import indices, segment_limits
 from lab.kernel.netlink.saved_qdiscs import SavedQdisc
 from lab.kernel.process import files, threads, tuning
 
@@ -40,6 +40,8 @@ class Replaced:
     """txqueuelen in packets; if it is 0, the kernel sets it to 1000 when a qdisc is attached."""
     features: tuple[int, ...] = ()
     cpus: str = ""
+    segments: int = 0
+    """The maximum number of segments of one TCP packet; 0 where it is unchanged."""
     drain: int = 0
     """The ifindex for the drain of a host's NIC; 0 on switches."""
 
@@ -56,7 +58,7 @@ def _look_here(namespace: Namespace, node: NodePorts) -> dict[str, Replaced]:
     tuning.own_mounts()
     namespace.enter()
     features, cpus = tuning.features(node.interfaces), tuning.steering(node.interfaces)
-    lengths = tuning.queue_lengths(node.interfaces)
+    lengths, segments = tuning.queue_lengths(node.interfaces), segment_limits()
     found = {
         name: Replaced(
             index=index,
@@ -64,6 +66,7 @@ def _look_here(namespace: Namespace, node: NodePorts) -> dict[str, Replaced]:
             length=lengths[name],
             features=tuple(features[name]),
             cpus=cpus[name],
+            segments=segments[name],
             drain=_drain(node, name),
         )
         for name, index in zip(node.interfaces, node.found, strict=True)
@@ -116,6 +119,8 @@ def put_on(fabric: Fabric, programs: Programs, kept: Mapping[str, Mapping[str, R
             tuning.steer_receive(dict(zip(node.interfaces, cpus, strict=False)))
             batch = rtnl.NetlinkBatch()
             for each in kept[name].values():
+                if each.segments:
+                    links.limit_segments(batch, each.index, links.ONE_SEGMENT)
                 if any(queue.kind != saved_qdiscs.DEFAULT for queue in each.queues):
                     tc.delete_root(batch, each.index)
             attach(batch, node, fabric.qos[name], programs)
@@ -138,6 +143,8 @@ def take_off(namespace: Namespace, kind: str, kept: Mapping[str, Replaced]) -> N
         there = {name: each for name, each in kept.items() if indices_here.get(name) == each.index}
         for each in there.values():
             _give_back(batch, each, kind)
+            if each.segments:
+                links.limit_segments(batch, each.index, each.segments)
         for name, each in there.items():
             if each.drain and indices_here.get(drain_name(name)) == each.drain:
                 links.delete(batch, each.drain, drain_name(name))

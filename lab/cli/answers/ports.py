@@ -100,7 +100,10 @@ class CongestionRoot(Root):
 
 
 class CcRegistersAnswer(CcRegisters):
-    """The registers of a NIC's congestion control, with NVIDIA's names: times in seconds, rates in bit/s."""
+    """The registers of a NIC's congestion control: times in seconds, rates in bit/s.
+
+    Only those of the algorithm take effect.
+    """
 
 
 class CcAnswer(CcQos):
@@ -114,7 +117,7 @@ class PortAnswer(PortQos):
     """A port of ``rocelab qos show``."""
 
     cc: CcAnswer | None
-    """Congestion control of a host's NIC; null if it neither sends CNPs nor obeys them."""
+    """Congestion control of a host's NIC; null if it neither sends CNPs nor slows a QP down."""
     kernel_differs: list[str]
     """Fields in which the kernel's configuration differs; empty if it is the same."""
 
@@ -178,9 +181,12 @@ class PresetAnswer(Answer):
     pmax: float
     alpha: str
     """Dynamic threshold: a group may use alpha times the free part of the pool."""
-    xoff: int
-    """Bytes at which a group pauses its peer if it has the pool to itself."""
-    xon: int
+    xoff: int | None
+    """Bytes at which a group pauses its peer if it has the pool to itself; null without PFC."""
+    xon: int | None
+    """Bytes at which the pause ends; null without PFC."""
+    drop: int | None
+    """Bytes above which a group of RoCE drops if it has the pool to itself; null with PFC, which pauses instead."""
     pool: int
     """Bytes that the ports of a node share."""
     roce: int
@@ -191,7 +197,7 @@ class PresetAnswer(Answer):
     """Scheduling of the CNP queue."""
     watchdog: float | None
     """Seconds until the PFC watchdog detects a storm; null if it is off."""
-    cc: Literal["dcqcn"] | None
+    cc: Literal["dcqcn", "timely"] | None
     """Algorithm of congestion control in hosts' NICs; null if the preset has none."""
     cc_scale: float | None
     """s = rate of the real link / rate of this link: times are multiplied by it, rates divided."""
@@ -241,3 +247,19 @@ class QosPlan(Answer):
     """Queue depth in bytes below which marks always precede pauses; null without --buffer."""
     cc: CcAnswer | None
     """Registers of congestion control from --rate to --link-rate; null without --cc."""
+
+
+class MetricFamilyAnswer(Answer):
+    """A metric family of ``rocelab metrics ls``."""
+
+    name: str
+    type: Literal["counter", "gauge"]
+    unit: str
+    """The base unit, if the name ends with one; otherwise a number, or the unit in ``help``."""
+    exporter: str
+    """The exporter that has this name on real clusters."""
+    of: Literal["hosts", "switches", "nodes", "fabric"]
+    labels: list[str]
+    counter: str
+    """The counters behind the family, as ``rocelab counters --names`` or the kernel has them."""
+    help: str

@@ -185,3 +185,31 @@ class DashboardAnswer(Answer):
     sessions: list[SessionAnswer]
     queue_pairs: list[QueuePairAnswer]
     """The existing queue pairs; empty in recordings of versions that did not record them."""
+
+
+class FiredAlertAnswer(Answer):
+    """An alert that fired in a recording."""
+
+    name: str
+    where: str
+    """The node, with the interface, device or peer."""
+    labels: dict[str, str]
+    root: bool
+    """Whether Alertmanager notifies of it: nothing inhibits it."""
+    scrapes: list[int]
+    """The scrapes at which it fired, from 0."""
+
+
+class AlertsAnswer(Answer):
+    """The alerts of one recording, and how good they were."""
+
+    run: str
+    scenario: str
+    alerts: list[FiredAlertAnswer]
+    cause: str
+    """The injected cause; empty without a fault."""
+    detected: bool | None
+    delay: int | None
+    """Scrapes from the fault to the first alert that means its cause."""
+    false_alarms: int
+    root_right: bool | None

@@ -104,8 +104,15 @@ class Checked(Answer):
     """Evidence against the answer; empty if it is right."""
 
 
-class Score(Answer):
-    """The score of a challenge."""
+class ChallengeAnswer(Answer):
+    """An answer to a challenge."""
+
+    cause: str
+    place: str
+
+
+class ChallengeFigures(Answer):
+    """How a challenge went."""
 
     scenario: str
     when: float
@@ -116,6 +123,40 @@ class Score(Answer):
     wrong: int
     """Number of wrong answers."""
     solved: bool
+
+
+class Score(ChallengeFigures):
+    """The score of a challenge."""
+
+    answer: ChallengeAnswer | None = None
+    """The right answer, with its most precise place; null in scores of older versions."""
+    guess: ChallengeAnswer | None = None
+    """The user's last answer; null if there was none."""
+
+
+class RootCauseLabel(Answer):
+    """A root cause, as NIKA labels it."""
+
+    resource_id: str
+    """A node, a port or a link."""
+    fault_type: str
+
+
+class IncidentLabels(Answer):
+    """The labels of an incident in NIKA, a benchmark of agents that troubleshoot networks."""
+
+    is_anomaly: bool
+    """false if there is no fault, but only too much traffic."""
+    root_causes: list[RootCauseLabel]
+
+
+class LabelledScore(ChallengeFigures):
+    """The score of a challenge with the labels of NIKA."""
+
+    ground_truth: IncidentLabels
+    """The fault, at its most precise place."""
+    submission: IncidentLabels | None
+    """The user's last answer; null if there was none. Its place may be another one that is right, too."""
 
 
 class Fixed(Answer):

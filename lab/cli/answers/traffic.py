@@ -1,4 +1,4 @@
-"""The ``--json`` answers of ``rocelab rdma`` and ``rocelab expect``."""
+"""The ``--json`` answers of ``rocelab rdma``, ``rocelab job`` and ``rocelab expect``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Literal
 
 from lab.cli.answers.base import Answer, Models
 from lab.dataplane import limited_qps
+from lab.jobs import bus_bandwidth, collective_job
 from lab.model.values import expectation
 from lab.rdma import measure, receive_cap, window_counters
 
 if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
     from lab.dataplane.limited_qps import LimitedQp
+    from lab.jobs.bus_bandwidth import JobRow
+    from lab.jobs.collective_job import RankPlace
     from lab.model.values.expectation import ExpectationResult
     from lab.rdma.measure import BandwidthResult, LatencyResult, Total
     from lab.rdma.receive_cap import Arrived
@@ -25,6 +28,7 @@ else:
     BandwidthResult, LatencyResult = _MODELS.of(measure.BandwidthResult), _MODELS.of(measure.LatencyResult)
     LimitedQp = _MODELS.of(limited_qps.LimitedQp)
     ExpectationResult = _MODELS.of(expectation.ExpectationResult)
+    JobRow, RankPlace = _MODELS.of(bus_bandwidth.JobRow), _MODELS.of(collective_job.RankPlace)
     Total = _MODELS.of(measure.Total)
 
 
@@ -100,3 +104,25 @@ class Expect(Answer):
     expectations: list[ExpectationAnswer]
     verdict: Literal["pass", "fail", "unknown"]
     """The worst verdict of the expectations."""
+
+
+class JobRun(Answer):
+    """``rocelab job allreduce``, and the other collectives."""
+
+    collective: Literal["allreduce", "allgather", "reduce-scatter", "alltoall", "broadcast", "sendrecv"]
+    algorithm: str
+    """The requested algorithm; with auto, MPICH chooses."""
+    ranks: list[RankPlace]
+    rows: list[JobRow]
+    """One for each size, in the order of measurement."""
+    start_s: float
+    """Seconds until every rank knew all others."""
+    iterations: int
+    """Measured steps of each size."""
+    tclass: int
+    wrong: int
+    """Wrong elements of all sizes; above 0 the command exits with 1."""
+    time: Literal["host", "virtual"]
+    """Clock of the machine: real time (host), or the VM's virtual time."""
+    warnings: list[str]
+    """Reasons why the figures may not be those of the network."""

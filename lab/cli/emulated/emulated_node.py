@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lab.cli.traffic.counters import since_clear
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -28,5 +26,7 @@ class EmulatedNode:
 
     def counters(self) -> Mapping[str, Mapping[str, int]]:
         """Return the counters of the ports by interface and name, as in ``rocelab counters``."""
+        from lab.cli.traffic.counters import since_clear  # noqa: PLC0415 - slow to import, and most tools show none
+
         counted = since_clear(self.fabric)[self.name]
         return {interface: counted[interface] for interface in self.ports}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lab.audit.baseline import keep_baseline
 from lab.backends import containers
 from lab.backends.adopted import adoption
 from lab.backends.live_qos import slot_advice
@@ -15,6 +16,7 @@ from lab.cli.kit.output import JsonFlag, print_json, print_note, stdout, table
 from lab.cli.kit.progress import stages
 from lab.cli.kit.warnings import warn
 from lab.model.load import renamed
+from lab.model.qos.advice import advise_nodes
 from lab.units import counted
 
 if TYPE_CHECKING:
@@ -50,7 +52,8 @@ def adopt(
     topology = furnished(topology if name is None else renamed(topology, name), qos, rdma=rdma)
     with stages(lines=True) as progress:
         fabric = adoption.adopt(topology, read.name, tell, progress)
-    for advice in slot_advice(fabric, fabric.qos):
+        keep_baseline(fabric, tell)
+    for advice in (*advise_nodes(fabric.topology, fabric.qos), *slot_advice(fabric, fabric.qos)):
         warn(f"warning: {advice}")
     for note in left_out:
         print_note(f"left out: {note}")

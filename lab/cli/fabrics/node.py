@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from typer.core import TyperCommand
 
+from lab.backends.fabric_state import all_fabrics
 from lab.backends.node_selection import node_of
 from lab.cli import emulated
 from lab.cli.emulated.devices import devices_of
@@ -93,17 +94,32 @@ def execute(
     node: NodeArgument,
     command: Annotated[list[str], typer.Argument(help="The command and its arguments.")],
     name: FabricOption = None,
+    not_in_challenge: Annotated[bool, typer.Option("--not-in-challenge", hidden=True)] = False,
 ) -> None:
     """Run a command in a node, and exit with its exit code: rocelab exec h1 ping -c1 h2.
 
     Options of rocelab go before the command; everything after it is passed to the command.
     """
     fabric = open_fabric(name)
+    if not_in_challenge:
+        _refuse_in_challenge()
     node_of(fabric, node)
     sys.exit(_interact(fabric, node, command))
 
 
 execute.command_class = NodeCommand  # type: ignore[attr-defined]
+
+
+def _refuse_in_challenge() -> None:
+    """Raise UsageError while any fabric of this machine has a challenge: root can read its answer."""
+    from lab.scenario.challenges.challenge_record import lasting  # noqa: PLC0415 - scenarios, and rarely needed
+
+    for state in all_fabrics():
+        if lasting(state) is not None:
+            raise UsageError(
+                f"fabric {state.name} has a challenge, whose answer a command could read as root",
+                "use the tools that only read, or end the challenge: rocelab scenario fix",
+            )
 
 
 def shell(node: NodeArgument, name: FabricOption = None) -> None:

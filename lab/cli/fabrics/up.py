@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lab.audit.baseline import keep_baseline
 from lab.backends import lifecycle, registry
 from lab.backends.live_qos import slot_advice
 from lab.cli.kit.open_fabric import tell
@@ -43,16 +44,17 @@ def up(
     """Build a fabric, wait until it converges, then inject the faults that its file declares."""
     played_by = registry.backend(backend) if image is None else registry.of_image(backend, image)
     topology = read_topology(file, time_source.reaction(), declared.check)
+    if not rdma:
+        topology = lifecycle.without_rdma(topology)
     print_advice(topology, file)
     if name is not None:
         topology = renamed(topology, name)
-    if not rdma:
-        topology = lifecycle.without_rdma(topology)
     with stages(lines=True) as progress:
         if restored:
             fabric, watch = lifecycle.reopen(topology, progress=progress, timeout=timeout, waiting=tell)
         else:
             fabric, watch = lifecycle.up(topology, played_by, progress=progress, timeout=timeout, waiting=tell)
+            keep_baseline(fabric, tell)
     declared.inject(fabric, tell)
     for advice in slot_advice(fabric, fabric.qos):
         warn(f"warning: {advice}")

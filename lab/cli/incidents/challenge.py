@@ -21,7 +21,7 @@ from lab.cli.kit.output import JsonFlag, print_json, stdout, table
 from lab.cli.tables import verdict_table
 from lab.errors import ExitCode, OperationFailed, UsageError
 from lab.faults import declared
-from lab.kernel.process import time_source
+from lab.kernel.process import time_source, wall_clock
 from lab.model.load import read_topology
 from lab.scenario import library
 from lab.scenario.challenges import challenge_process, guess
@@ -30,7 +30,6 @@ from lab.scenario.challenges.story_answer import RUNGS
 from lab.scenario.judge import judge
 from lab.scenario.runner import fabric_of
 from lab.units import counted, format_time
-from lab.vm.calls.call import called_at
 
 if TYPE_CHECKING:
     from lab.backends.backend import Fabric
@@ -87,7 +86,7 @@ def break_(
     fabric, built = fabric_of(topology, verdict_table.tell)
     verdict_table.tell(f"breaking {fabric.name}")
     try:
-        challenge_process.begin(fabric, scenario, path.resolve(), 1 if seed is None else seed, called_at())
+        challenge_process.begin(fabric, scenario, path.resolve(), 1 if seed is None else seed, wall_clock.now())
     except BaseException:
         if built:
             lifecycle.down(fabric.state, tell)
@@ -149,7 +148,8 @@ def check(
     def noted(old: ChallengeInfo) -> ChallengeInfo:
         if old.over is not None:
             return old
-        return replace(old, solved=True, over=called_at()) if right else replace(old, wrong=old.wrong + 1)
+        new = replace(old, guess=(claimed.cause, where))
+        return replace(new, solved=True, over=wall_clock.now()) if right else replace(new, wrong=old.wrong + 1)
 
     Challenge(running.state).change(noted)
     if as_json:
@@ -191,7 +191,7 @@ def fix(
             f"{run} cannot be written: {error.strerror}", "choose another folder with -o"
         ) from error
     shutil.rmtree(challenge.recording)
-    judged, taken = judge(run, Path(about.folder)), _scored(challenge)
+    judged, taken = judge(run, Path(about.folder)), _scored(challenge, answer)
     if as_json:
         verified = verdict_table.facts(run, judged)
         print_json({"fabric": running.name, "fix": answer.fix, "verified": verified, "score": taken})
@@ -206,7 +206,7 @@ def explain(fabric: FabricOption = None, as_json: JsonFlag = False) -> None:
     """Reveal the fault: cause, location, reason, fix, prevention, and your score, which is saved."""
     running, answer, about = _opened(fabric)
     scenario = _scenario(running, about)
-    taken = _scored(Challenge(running.state))
+    taken = _scored(Challenge(running.state), answer)
     if as_json:
         told = {name: getattr(answer, name) for name in ("cause", "where", "because", "fix", "prevention")}
         shown = {"scenario": scenario.name, "title": scenario.title, "text": scenario.text}
@@ -221,9 +221,17 @@ def explain(fabric: FabricOption = None, as_json: JsonFlag = False) -> None:
         verdict_table.tell("it is still broken: look at it with this in mind, then rocelab scenario fix")
 
 
-def score(as_json: JsonFlag = False) -> None:
+def score(
+    nika: Annotated[
+        bool, typer.Option("--nika", help="Print JSON with the labels of NIKA, a benchmark of agents.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
     """List the challenges that were fixed or explained, with their time, hints and wrong answers."""
     found = scores.all_scores()
+    if nika:
+        print_json(scores.labelled(found))
+        return
     if as_json:
         print_json(found)
         return
@@ -259,16 +267,18 @@ def _hints(answer: StoryAnswer) -> list[dict[str, str]]:
     return [{"rung": rung, "text": text} for rung, text in zip(RUNGS, answer.hints, strict=True)]
 
 
-def _scored(challenge: Challenge) -> dict[str, Any]:
+def _scored(challenge: Challenge, answer: StoryAnswer) -> dict[str, Any]:
     """Return the user's score so far; the first call also saves it."""
     before = required(challenge)
     about = challenge.change(
-        lambda old: replace(old, scored=True, over=called_at() if old.over is None else old.over)
+        lambda old: replace(old, scored=True, over=wall_clock.now() if old.over is None else old.over)
     )
     seconds = max(0.0, (about.over or about.began) - about.began)
     taken = {
         "scenario": about.scenario, "when": about.began, "seconds": seconds,
         "hints": about.hints, "wrong": about.wrong, "solved": about.solved,
+        "answer": {"cause": answer.cause, "place": answer.where[0]},
+        "guess": {"cause": about.guess[0], "place": about.guess[1]} if about.guess else None,
     }  # fmt: skip
     if not before.scored:
         scores.keep(taken)

@@ -18,10 +18,17 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from lab.backends.backend import Fabric
+    from lab.diagnose.conservation.locations import Location
     from lab.diagnose.diagnosis import Diagnosis, Found
+    from lab.diagnose.differing import DifferingSetting
     from lab.diagnose.symptom import Evidence
     from lab.telemetry.record.recorder import Recorder
 
+_PLACES = 8
+"""The maximum number of places in the table."""
+_DIFFERING = ("node", "object", "setting", "value", "expected", "against", "seen at its place")
+_MOST = 20
+"""Settings that the table lists."""
 _TOLD = {
     "fault": "{count}",
     "capacity": "no fault: capacity",
@@ -51,6 +58,12 @@ def diagnose(
         bool,
         typer.Option("--probe", help="Send pings, path probes and some RDMA writes, for fabrics without traffic."),
     ] = False,
+    settings: Annotated[
+        bool, typer.Option("--settings", help="Also read all settings of a running fabric, which takes seconds.")
+    ] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan/--no-plan", help="Also list settings that differ from the fabric's plan.")
+    ] = True,
     fabric: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -59,9 +72,11 @@ def diagnose(
     rocelab diagnose RUN reads a recording, without root; without RUN it observes a running fabric. It never reads
     which fault was injected. Exit code 0 if nothing is broken, 1 if something is, 3 if it is unknown.
     """
-    _check(run, phase, begin, until, seconds, fabric, probe=probe)
+    _check(run, phase, begin, until, seconds, fabric, probe=probe, settings=settings)
     found = (
-        _of_a_fabric(fabric, seconds, probe=probe) if run is None else _of_a_run(folder_of(run), phase, begin, until)
+        _of_a_fabric(fabric, seconds, probe=probe, settings=settings, plan=plan)
+        if run is None
+        else _of_a_run(folder_of(run), phase, begin, until, plan=plan)
     )
     if as_json:
         print_json(_as_data(found))
@@ -79,6 +94,7 @@ def _check(
     fabric: str | None,
     *,
     probe: bool,
+    settings: bool,
 ) -> None:
     """Raise UsageError for options that exclude each other."""
     times = begin is not None or until is not None
@@ -86,6 +102,8 @@ def _check(
         raise UsageError("a recording and a fabric are both named", "name one of them")
     if run is not None and probe:
         raise UsageError("--probe needs a running fabric", "omit --probe, or omit the recording")
+    if run is not None and settings:
+        raise UsageError("--settings needs a running fabric", "omit it: a recording that has settings shows them")
     if run is None and (phase or times):
         raise UsageError("--phase, --from and --until need a recording", "rocelab diagnose RUN --phase ...")
     if phase and times:
@@ -94,15 +112,15 @@ def _check(
         raise UsageError(f"--seconds {seconds:g} is out of range", "choose 1 to 3600")
 
 
-def _of_a_run(run: Path, phase: str, begin: float | None, until: float | None) -> Diagnosis:
+def _of_a_run(run: Path, phase: str, begin: float | None, until: float | None, *, plan: bool) -> Diagnosis:
     from lab.diagnose.run import diagnose_run  # noqa: PLC0415 - NumPy and pyarrow, for which --help does not wait
     from lab.telemetry.read.recording import Recording  # noqa: PLC0415
 
-    return diagnose_run(Recording.open(run), phase, begin, until)
+    return diagnose_run(Recording.open(run), phase, begin, until, plan=plan)
 
 
-def _of_a_fabric(name: str | None, seconds: float, *, probe: bool) -> Diagnosis:
-    """Return the diagnosis of a running fabric, from a temporary recording."""
+def _of_a_fabric(name: str | None, seconds: float, *, probe: bool, settings: bool, plan: bool) -> Diagnosis:
+    """Return the diagnosis of a running fabric, from a temporary recording; a challenge is solved without a plan."""
     from lab.backends.live_qos import require_ports  # noqa: PLC0415 - see _of_a_run
     from lab.cli.kit.open_fabric import open_fabric  # noqa: PLC0415
     from lab.telemetry.record.temporary_recording import record_window  # noqa: PLC0415
@@ -112,8 +130,9 @@ def _of_a_fabric(name: str | None, seconds: float, *, probe: bool) -> Diagnosis:
         require_ports(fabric)
     with tempfile.TemporaryDirectory(prefix="rocelab-") as folder:
         busy = partial(_probing, fabric) if probe else None
-        window = record_window(fabric, Path(folder) / "window", seconds, busy)
-        return _of_a_run(Path(folder) / "window", window, None, None)
+        window = record_window(fabric, Path(folder) / "window", seconds, busy, audited=settings)
+        plan = plan and not fabric.state.challenge.exists()
+        return _of_a_run(Path(folder) / "window", window, None, None, plan=plan)
 
 
 def _probing(fabric: Fabric, recorder: Recorder) -> AbstractContextManager[None]:
@@ -131,6 +150,8 @@ def _as_data(found: Diagnosis) -> dict[str, Any]:
         "missing": found.missing,
         "start": found.start,
         "end": found.end,
+        "located": found.located,
+        "differing": found.differing,
     }
 
 
@@ -155,6 +176,10 @@ def _show(found: Diagnosis) -> None:
     if found.unexplained:
         _say("")
         _evidence("not accounted for", found.unexplained)
+    if found.located:
+        _say("")
+        _locations(found.located)
+    _show_differing(found)
     if found.missing:
         _say("")
         _say(f"not known: {'; '.join(found.missing)}")
@@ -184,6 +209,27 @@ def _tell(heading: str, cause: Found) -> None:
 def _evidence(title: str, lines: tuple[Evidence, ...]) -> None:
     rows = [(each.of, each.figure, each.says, each.source, f"{max(0.0, each.at):.1f} s") for each in lines]
     stdout.print(table(title, ("at", "figure", "what", "counter or source", "by"), rows))
+
+
+def _locations(located: tuple[Location, ...]) -> None:
+    rows = [
+        (each.place, each.effect.value, str(each.packets), f"{each.share:.2%}", each.evidence.says)
+        for each in located[:_PLACES]
+    ]  # fmt: skip
+    stdout.print(table("where packets are not conserved", ("at", "effect", "packets", "share", "what"), rows))
+
+
+def _show_differing(found: Diagnosis) -> None:
+    if found.differing:
+        _say("")
+        stdout.print(table("settings that differ", _DIFFERING, list(map(_differing_row, found.differing[:_MOST]))))
+    if (more := len(found.differing) - _MOST) > 0:
+        _say(f"and {more} more: --json lists all")
+
+
+def _differing_row(each: DifferingSetting) -> tuple[str, ...]:
+    effect = ", ".join(each.touches) or "no effect seen"
+    return each.node, each.object, each.setting, each.value, each.expected, each.against, effect
 
 
 def _say(line: str) -> None:

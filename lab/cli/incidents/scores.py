@@ -1,4 +1,8 @@
-"""Scores of challenges in the user's state directory; scores from the VM are copied there."""
+"""Scores of challenges in the user's state directory; scores from the VM are copied there.
+
+In the VM, the environment of a command has no ``XDG_STATE_HOME``. If it is set, it names the folder of scores there,
+too, and they are not copied: tests that are killed leave none to the user.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from lab.cli.answers.scenarios import Score
 from lab.cli.kit.output import stderr
-from lab.kernel.process.user_folders import user_state
+from lab.kernel.process.user_folders import STATE_HOME, user_state
+from lab.scenario.challenges.story_answer import NO_FAULT
 from lab.vm.calls.call import inside_vm
 from lab.vm.calls.handover import GUEST_CACHE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 _FOLDER: Final = "scores"
@@ -26,7 +31,8 @@ _SCORE: Final = TypeAdapter(Score)
 
 def keep(score: dict[str, Any]) -> None:
     """Save a score, in the VM in the folder that the host collects; if that fails, print an error and continue."""
-    _put(GUEST_CACHE / _FOLDER if inside_vm() else user_state(_FOLDER), score)
+    copied = inside_vm() and STATE_HOME not in os.environ
+    _put(GUEST_CACHE / _FOLDER if copied else user_state(_FOLDER), score)
 
 
 def collect(guest_cache: Path) -> None:
@@ -41,6 +47,26 @@ def all_scores() -> list[dict[str, Any]]:
     """Return all saved scores, the oldest first; invalid files are ignored."""
     found = [score for _, score in _in(user_state(_FOLDER)) if score is not None]
     return sorted(found, key=lambda score: float(score["when"]))
+
+
+def labelled(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return scores with the labels of NIKA; those of older versions of rocelab lack the answer, and are left out."""
+    return [
+        {
+            **{name: value for name, value in score.items() if name not in {"answer", "guess"}},
+            "ground_truth": _labels(score["answer"]),
+            "submission": _labels(score["guess"]) if score["guess"] else None,
+        }
+        for score in found
+        if score["answer"]
+    ]
+
+
+def _labels(answer: dict[str, str]) -> dict[str, Any]:
+    """Return an answer as labels: capacity is no anomaly, and has no root cause."""
+    anomaly = answer["cause"] != NO_FAULT
+    causes = [{"resource_id": answer["place"], "fault_type": answer["cause"]}] if anomaly else []
+    return {"is_anomaly": anomaly, "root_causes": causes}
 
 
 def _put(folder: Path, score: dict[str, Any]) -> None:

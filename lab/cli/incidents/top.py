@@ -5,31 +5,26 @@ Drawing in the VM would take CPU time from the fabric, so only the recorder's sa
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from lab.cli.command_line import global_options
 from lab.cli.incidents.replay import require_terminal
+from lab.cli.kit.child_command import child_command
 from lab.cli.kit.complete import FabricOption, fabric_names
 from lab.cli.kit.open_fabric import open_fabric
 from lab.cli.kit.output import JsonFlag, print_json
-from lab.errors import OperationFailed, UsageError
-from lab.kernel.process import process
+from lab.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.kernel.process.process import Process
+    from lab.cli.kit.child_command import ChildCommand
     from lab.telemetry.read.timeline_frames import LiveFilm
 
 _CHUNK: Final = 1 << 16
-_GRACE: Final = 10.0
-"""Seconds for a sampler to end; in the VM, it is not a child of this process."""
 Hz = Annotated[float, typer.Option(help="Samples of all counters per second.")]
 
 
@@ -78,9 +73,9 @@ def _stream(wanted: str | None, hz: float) -> None:
 def _look_once(wanted: str | None, hz: float, sort: str, *, as_json: bool) -> None:
     from lab.cli.tables.dashboard_tables import as_data, show  # noqa: PLC0415 - see top
 
-    with _sampled(wanted, hz) as (film, source, end):
+    with _sampled(wanted, hz) as (film, sampler):
         while not film.whole:
-            _feed(film, source, end)
+            _feed(film, sampler)
         if as_json:
             print_json(as_data(film, film.end))
         else:
@@ -88,57 +83,31 @@ def _look_once(wanted: str | None, hz: float, sort: str, *, as_json: bool) -> No
 
 
 def _watch(wanted: str | None, hz: float, sort: str) -> None:
-    with _sampled(wanted, hz) as (film, source, end):
+    with _sampled(wanted, hz) as (film, sampler):
         while not film.begun:
-            _feed(film, source, end)
+            _feed(film, sampler)
         from lab.tui.top_app import Top  # noqa: PLC0415 - Textual, needed only on a terminal
 
-        shown = Top(film, source, sort)
+        shown = Top(film, sampler.stream.fileno(), sort)
         shown.run()
         if shown.error:
             raise shown.error
         if shown.ended:
-            end.why()
+            sampler.report_end()
 
 
-class _End:
-    """The unexpected end of a sampler; its error output and exit code become those of this command."""
-
-    def __init__(self, sampler: Process, said: IO[bytes]) -> None:
-        self._sampler, self._said = sampler, said
-
-    def why(self) -> None:
-        """Print the sampler's error output, and exit with its exit code."""
-        code = process.wait(self._sampler, _GRACE)
-        self._said.seek(0)
-        sys.stderr.write(self._said.read().decode(errors="replace"))
-        if not code:
-            raise OperationFailed("the fabric's samples ended", "rocelab ls lists running fabrics")
-        sys.exit(code)
-
-
-def _feed(film: LiveFilm, source: int, end: _End) -> None:
-    data = os.read(source, _CHUNK)
+def _feed(film: LiveFilm, sampler: ChildCommand) -> None:
+    data = sampler.stream.recv(_CHUNK)
     if not data:
-        end.why()
+        sampler.report_end()
     film.feed(data)
 
 
 @contextmanager
-def _sampled(wanted: str | None, hz: float) -> Iterator[tuple[LiveFilm, int, _End]]:
-    """Yield the timeline of a fabric, the descriptor of its samples, and the sampler's end; then stop the sampler."""
+def _sampled(wanted: str | None, hz: float) -> Iterator[tuple[LiveFilm, ChildCommand]]:
+    """Yield the timeline of a fabric, and the command that samples it."""
     from lab.telemetry.read.timeline_frames import LiveFilm  # noqa: PLC0415 - see top
 
     named = ["--fabric", wanted] if wanted else []
-    argv = [sys.executable, "-m", "lab", *global_options(), "top", "--stream", "--hz", f"{hz:g}", *named]
-    source, theirs = os.pipe()
-    with tempfile.TemporaryFile() as said:
-        try:
-            with process.ended(lambda: process.start(argv, stdout=theirs, stderr=said.fileno())) as sampler:
-                os.close(theirs)
-                try:
-                    yield LiveFilm(), source, _End(sampler, said)
-                finally:
-                    process.stop(sampler, _GRACE)
-        finally:
-            os.close(source)
+    with child_command("top", "--stream", "--hz", f"{hz:g}", *named) as sampler:
+        yield LiveFilm(), sampler

@@ -6,14 +6,21 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lab.telemetry.store.recording_folder import Folder
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 
 def folder_of(run: str) -> Path:
-    """Return the directory that RUN names: a path, or a name in recordings/."""
-    path = Path(run)
-    return path if path.is_dir() or "/" in run else Path("recordings") / run
+    """Return the directory that RUN names: a path, or a name in recordings/.
+
+    Another directory of that name in the current one, which is no recording, hides none in recordings/.
+    """
+    path, kept = Path(run), Path("recordings") / run
+    if "/" in run or Folder(path).about.is_file():
+        return path
+    return path if path.is_dir() and not kept.is_dir() else kept
 
 
 def file_stems(runs: Sequence[Path], reserved: Collection[str] = ()) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.cli.kit.fit_columns import Column, TableLayout
 from lab.cli.kit.output import table
+from lab.model.qos.congestion.cc_registers import CcAlgorithm
 from lab.model.qos.congestion.cc_summary import register_texts, scale_text
 from lab.model.qos.port import CLASSES, members
 from lab.model.values.suggest import runs
@@ -86,8 +87,11 @@ def port_tables(end: Endpoint, node: NodeQos, port: PortQos, unlike: Sequence[st
 def _cc(cc: CcQos | None) -> str:
     if cc is None:
         return "off"
-    does = {(True, True): "sends and obeys CNPs", (True, False): "sends CNPs only", (False, True): "obeys CNPs only"}
-    return f"{cc.algorithm}, {does.get((cc.np, cc.rp), 'disabled')}; minimum time between CNPs per {cc.moderation}"
+    obeys = "CNPs" if cc.algorithm is CcAlgorithm.DCQCN else "RTTs"
+    both = "sends and obeys CNPs" if obeys == "CNPs" else f"sends CNPs, obeys {obeys}"
+    does = {(True, True): both, (True, False): "sends CNPs only", (False, True): f"obeys {obeys} only"}
+    scope = f"; minimum time between CNPs per {cc.moderation}" if cc.np else ""
+    return f"{cc.algorithm}, {does.get((cc.np, cc.rp), 'disabled')}{scope}"
 
 
 def _drained(port: PortQos) -> str:

@@ -94,7 +94,7 @@ def plan(
         str | None,
         typer.Option(
             "--cc",
-            help="Also scale the registers of paper, connectx, hpcc or hpcc-paper: from --rate to --link-rate.",
+            help=f"Also scale the registers of {', '.join(CC_PRESETS)}: from --rate to --link-rate.",
             show_default=False,
         ),
     ] = None,

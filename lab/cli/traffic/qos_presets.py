@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 _USUAL_RATE: Final = "100Gbit"
-_SIZES: Final = ("kmin", "kmax", "xoff", "xon", "pool")
+_SIZES: Final = ("kmin", "kmax", "pool")
+_THRESHOLDS: Final = ("xoff", "xon", "drop")
+"""Sizes that are None in presets without PFC, or with it."""
 _HEADS: Final = {
     "rate": "rate",
     "lossless": "lossless priorities",
@@ -31,6 +33,7 @@ _HEADS: Final = {
     "alpha": "alpha",
     "xoff": "XOFF of one group",
     "xon": "XON",
+    "drop": "one RoCE group drops above",
     "pool": "shared pool",
     "roce": "priority of RoCE",
     "cnp": "priority of CNPs",
@@ -41,6 +44,7 @@ _HEADS: Final = {
 }
 _TEXTS: Final[Mapping[str, Callable[[Any], str]]] = {
     **dict.fromkeys(_SIZES, format_size),
+    **dict.fromkeys(_THRESHOLDS, lambda size: "none" if size is None else format_size(size)),
     "rate": format_rate,
     "pmax": lambda share: f"{100 * share:g}%",
     "watchdog": lambda time: "off" if time is None else format_time(time),
@@ -154,4 +158,4 @@ def _text(setting: str, value: Any) -> str:
     shown = _TEXTS.get(setting)
     if shown is not None:
         return shown(value)
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return (",".join(map(str, value)) or "none") if isinstance(value, list) else str(value)

@@ -29,7 +29,7 @@ from lab.rdma.window_counters import Meter
 from lab.units import format_rate, format_time, parse_size, parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lab.backends.backend import Fabric
     from lab.dataplane.limited_qps import LimitedQp
@@ -164,15 +164,21 @@ def _limited_data(qp: LimitedQp) -> dict[str, Any]:
 
 
 def _limited_table(limited: Sequence[LimitedQp]) -> Any:
-    columns = ("host", "interface", "QPN", "peer", "peer QPN", "rate", "target", "alpha", "CNPs", "waiting")
+    columns = ("host", "interface", "QPN", "peer", "peer QPN", "rate", "target", "alpha", "CNPs", "RTT", "waiting")
     cells = [
         (
             *(qp.node, qp.interface, qp.qpn, qp.peer, qp.peer_qpn),
-            *(format_rate(qp.rate), format_rate(qp.target), f"{qp.alpha:.3f}", qp.cnps, qp.waiting),
+            *(format_rate(qp.rate), format_rate(qp.target), _shown(qp.alpha, "{:.3f}".format), qp.cnps),
+            *(_shown(qp.rtt, format_time), qp.waiting),
         )
         for qp in limited
     ]
     return table("QPs that congestion control limits", columns, cells)
+
+
+def _shown(value: float | None, text: Callable[[float], str]) -> str:
+    """Return a value of an algorithm that not every algorithm has."""
+    return "-" if value is None else text(value)
 
 
 def _index_of(address: object, gids: Any) -> str:

@@ -79,6 +79,49 @@ static __always_inline void rl_seal(struct rl_cnp_transport *transport, const vo
 	transport->bth.notification = RL_BECN;
 }
 
+/* Whether the ICRC of a CNP is right; `ip` is its IP header, whose variant fields are ones. */
+static __always_inline bool rl_is_sealed(struct rl_cnp_transport *transport, const void *ip, __u32 length)
+{
+	transport->udp.checksum = 0xffff;
+	transport->bth.notification = 0xff;
+	return transport->icrc == ~rl_crc32(RL_CRC_OF_LRH, ip, length);
+}
+
+__noinline int rl_is_sealed_ipv4(struct __sk_buff *skb)
+{
+	struct rl_cnp_ipv4 frame = {};
+
+	if (bpf_skb_load_bytes(skb, 0, &frame, sizeof(frame)))
+		return 0;
+	frame.tos = frame.hops = 0xff;
+	frame.checksum = 0xffff;
+	return rl_is_sealed(&frame.transport, &frame.version_length,
+			    sizeof(frame) - ETH_HLEN - sizeof(frame.transport.icrc));
+}
+
+__noinline int rl_is_sealed_ipv6(struct __sk_buff *skb)
+{
+	struct rl_cnp_ipv6 frame = {};
+
+	if (bpf_skb_load_bytes(skb, 0, &frame, sizeof(frame)))
+		return 0;
+	frame.flow |= bpf_htonl(0x0fffffff);
+	frame.hops = 0xff;
+	return rl_is_sealed(&frame.transport, &frame.flow, sizeof(frame) - ETH_HLEN - sizeof(frame.transport.icrc));
+}
+
+/* Whether a CNP that has come is to be obeyed: its ICRC is right. One that is not is counted. */
+__noinline int rl_check_cnp(struct __sk_buff *skb, __u32 id)
+{
+	struct rl_port port;
+
+	if (skb->protocol == bpf_htons(ETH_P_IPV6) ? rl_is_sealed_ipv6(skb) : rl_is_sealed_ipv4(skb))
+		return 1;
+	if (rl_find(&port, id))
+		__sync_fetch_and_add(&port.counters->rp_cnp_icrc_error, 1);
+	return 0;
+}
+
 static __always_inline void rl_reverse(struct __sk_buff *skb, struct rl_cnp_ethernet *ethernet)
 {
 	struct rl_cnp_ethernet answered = {};

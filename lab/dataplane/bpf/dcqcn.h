@@ -6,10 +6,9 @@
  *      decrease timer    flag: the target becomes the rate, where a clamp says so; rate -= min(rate alpha >> gd, ...)
  *      increase          by time or bytes: target += 0, AI or HAI by stage; rate = (rate + target) / 2
  *
- * Nothing runs by a clock: `rl_advance` catches up when a packet leaves or a CNP comes, event by event in the order of
- * time, alpha before decrease before increase at equal times. So an idle QP costs nothing, and the rate is the same as if
- * the timers had fired. A packet that already waits keeps its due time when the rate changes. A QP that has recovered to
- * the line rate begins anew with its next CNP, as a NIC does that allocates a limiter on the first.
+ * `rl_dcqcn_on_timer` catches up event by event in the order of time, alpha before decrease before increase at equal
+ * times, so the rate is the same as if the timers had fired. A QP that has recovered to the line rate begins anew with its
+ * next CNP, as a NIC does that allocates a limiter on the first.
  */
 #ifndef RL_DCQCN_H
 #define RL_DCQCN_H
@@ -20,11 +19,6 @@
 #define RL_ALPHA_UNIT 1024
 #define RL_MOST_DECAYS 20000 /* after which alpha is 0, for every g up to 1023 */
 #define RL_MOST_INCREASES 16384
-
-static __always_inline __u64 rl_line_rate(const struct rl_config *config)
-{
-	return config->rate ?: 10000000000ull;
-}
 
 /* What an update retains of alpha. */
 static __always_inline __u32 rl_decay(const struct rl_cc_config *cc, __u64 alpha)
@@ -103,40 +97,32 @@ static __always_inline void rl_run_increases(struct rl_limiter *limiter, const s
 	}
 }
 
-static __always_inline void rl_cut_rate(struct rl_limiter *limiter, const struct rl_cc_config *cc, __u64 now)
+static __always_inline void rl_cut_rate(struct rl_limiter *limiter, const struct rl_config *config, __u64 now)
 {
+	const struct rl_cc_config *cc = &config->cc;
 	__u64 alpha = limiter->alpha >> (RL_ALPHA_FRACTION / 2); /* so that the product fits 64 bits */
 	__u64 reduction = limiter->rate * alpha >> ((cc->rpg_gd & 31) + RL_ALPHA_FRACTION / 2);
 	__u64 most = limiter->rate * (100 - cc->rpg_min_dec_fac) / 100;
 
 	if (cc->clamp_tgt_rate || limiter->byte_stage || (cc->clamp_tgt_rate_after_time_inc && limiter->time_stage))
 		limiter->target = limiter->rate;
-	limiter->rate -= reduction < most ? reduction : most;
-	if (limiter->rate < cc->rpg_min_rate)
-		limiter->rate = cc->rpg_min_rate;
+	rl_set_rate(limiter, config, limiter->rate - (reduction < most ? reduction : most));
+	limiter->decrease_flag = 0;
 	limiter->time_stage = limiter->byte_stage = 0;
 	limiter->bytes = 0;
 	limiter->increase_at = now + cc->rpg_time_reset;
 }
 
-/* Have the state be that of `now`; where the NIC has ceased to be a reaction point, that of a QP that has recovered. */
-static __always_inline void rl_advance(struct rl_limiter *limiter, const struct rl_config *config, __u64 now)
+/* Run the timers up to `now`. */
+static __always_inline void rl_dcqcn_on_timer(struct rl_limiter *limiter, const struct rl_config *config, __u64 now)
 {
 	const struct rl_cc_config *cc = &config->cc;
 	__u64 at = limiter->decrease_at;
 
-	if (!limiter->started)
-		return;
-	if (!cc->react) {
-		limiter->rate = limiter->target = rl_line_rate(config);
-		limiter->decrease_flag = 0;
-		return;
-	}
 	if (limiter->decrease_flag && cc->rate_reduce_monitor_period && at <= now) {
 		rl_run_increases(limiter, config, at - 1);
 		rl_run_alpha(limiter, cc, at);
-		rl_cut_rate(limiter, cc, at);
-		limiter->decrease_flag = 0;
+		rl_cut_rate(limiter, config, at);
 		limiter->decrease_at = at + cc->rate_reduce_monitor_period;
 	}
 	rl_run_increases(limiter, config, now);
@@ -152,16 +138,18 @@ static __always_inline __u64 rl_next_look(const struct rl_limiter *limiter, __u6
 }
 
 /* The paper's rule (equation 1), in its order: cut with the old alpha, then update alpha and restart its timer. */
-static __always_inline void rl_cut_at_once(struct rl_limiter *limiter, const struct rl_cc_config *cc, __u64 now)
+static __always_inline void rl_cut_at_once(struct rl_limiter *limiter, const struct rl_config *config, __u64 now)
 {
+	const struct rl_cc_config *cc = &config->cc;
+
 	limiter->target = limiter->rate;
-	rl_cut_rate(limiter, cc, now);
+	rl_cut_rate(limiter, config, now);
 	limiter->alpha = rl_raise_alpha(cc, limiter->alpha);
 	limiter->alpha_at = now + cc->dce_tcp_rtt;
 }
 
 /* Whether nothing is left to recover: the next CNP is a first one, whether the limiter has been given back or not. */
-static __always_inline bool rl_has_recovered(const struct rl_limiter *limiter, const struct rl_config *config)
+static __always_inline bool rl_dcqcn_is_done(const struct rl_limiter *limiter, const struct rl_config *config)
 {
 	__u64 line = rl_line_rate(config);
 
@@ -172,9 +160,9 @@ static __always_inline void rl_first_cnp(struct rl_limiter *limiter, const struc
 {
 	const struct rl_cc_config *cc = &config->cc;
 
-	limiter->started = 1;
 	limiter->alpha = cc->initial_alpha_value << RL_ALPHA_FRACTION;
-	limiter->rate = limiter->target = cc->rate_to_set_on_first_cnp ?: rl_line_rate(config);
+	rl_set_rate(limiter, config, cc->rate_to_set_on_first_cnp ?: rl_line_rate(config));
+	limiter->target = limiter->rate;
 	limiter->alpha_at = now + cc->dce_tcp_rtt;
 	limiter->decrease_at = now + cc->rate_reduce_monitor_period;
 	limiter->increase_at = now + cc->rpg_time_reset;
@@ -184,20 +172,18 @@ static __always_inline void rl_first_cnp(struct rl_limiter *limiter, const struc
 	limiter->decrease_flag = !cc->rate_to_set_on_first_cnp;
 }
 
-/* A CNP has come. */
-static __always_inline void rl_on_cnp(struct rl_limiter *limiter, const struct rl_config *config, __u64 now)
+/* A CNP has come; `first`: for a QP that was not limited. */
+static __always_inline void rl_dcqcn_on_cnp(struct rl_limiter *limiter, const struct rl_config *config, bool first,
+					    __u64 now)
 {
 	const struct rl_cc_config *cc = &config->cc;
-	bool first;
 
-	limiter->cnps++;
-	rl_advance(limiter, config, now);
-	first = !limiter->started || rl_has_recovered(limiter, config);
+	first |= rl_dcqcn_is_done(limiter, config);
 	if (first)
 		rl_first_cnp(limiter, config, now);
 	if (!cc->rate_reduce_monitor_period) {
 		if (!first || !cc->rate_to_set_on_first_cnp)
-			rl_cut_at_once(limiter, cc, now);
+			rl_cut_at_once(limiter, config, now);
 		return;
 	}
 	if (first)
@@ -208,12 +194,10 @@ static __always_inline void rl_on_cnp(struct rl_limiter *limiter, const struct r
 }
 
 /* A packet has been sent. */
-static __always_inline void rl_on_send(struct rl_limiter *limiter, const struct rl_config *config, __u32 len,
-				       __u64 now)
+static __always_inline void rl_dcqcn_on_send(struct rl_limiter *limiter, const struct rl_config *config, __u32 len)
 {
 	const struct rl_cc_config *cc = &config->cc;
 
-	rl_advance(limiter, config, now);
 	limiter->bytes += len;
 	if (cc->rpg_byte_reset && limiter->bytes >= cc->rpg_byte_reset) {
 		limiter->bytes -= cc->rpg_byte_reset;

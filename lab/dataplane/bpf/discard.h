@@ -30,7 +30,7 @@ static __always_inline void rl_discard(const struct rl_port *port, struct Qdisc 
 		if (list < RL_CLASSES)
 			rl_count_drop(port, sch, list, reason, slot->len);
 		if (rl_is_limited(slot->from) && list < RL_CLASSES)
-			rl_note_paced(port->id, slot->from - RL_LIMITED, slot->len, 0);
+			rl_note_paced(port->id, slot->from - RL_LIMITED, slot->len, 0, 0);
 		sch->q.qlen--;
 		sch->qstats.backlog -= slot->len;
 		skb = bpf_kptr_xchg(&slot->skb, NULL);

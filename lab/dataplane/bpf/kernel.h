@@ -36,6 +36,7 @@ struct qdisc_skb_cb {
 	struct {
 		__u32 pkt_len;
 	};
+	unsigned char data[20]; /* what a tc program has in __sk_buff.cb */
 };
 
 struct qdisc_skb_head {

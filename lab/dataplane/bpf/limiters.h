@@ -18,19 +18,41 @@ struct rl_limiter {
 	__u64 due; /* when the next packet may go */
 	__u64 alpha_at, decrease_at, increase_at; /* when the timers fire next */
 	__u64 bytes; /* of the byte counter */
+	__u64 timed_at; /* when the packet that is timed left the NIC; 0: none is */
+	__u64 ended_rtt; /* ns; on its way from the ingress program to the root qdisc */
+	__u64 rtt, rtts; /* the last RTT in ns, and how many there were */
+	__s64 rtt_difference; /* moving average of their differences, in ns */
 	__u32 generation; /* at the host's first NIC: how many QPs have had it */
 	__u32 closed; /* at the host's first NIC: the last generation that ended with its QP */
 	__u32 qpn, peer_qpn; /* at the host's first NIC: the QP that has it */
 	__u8 address[RL_ADDRESS], peer[RL_ADDRESS];
 	__u32 alpha; /* of RL_ALPHA_ONE */
 	__u32 time_stage, byte_stage;
+	__u32 calm; /* RTTs in a row that let the rate grow */
+	__u32 timed_psn, newest_psn; /* of those that ask for an acknowledgement */
 	__u32 head, tail; /* its packets, linked as those of a list */
 	__u32 waiting; /* how many there are */
-	__u8 started; /* a CNP has come, and the rate is below the line's since */
+	__u8 started; /* the QP is limited */
+	__u8 algorithm; /* enum rl_cc_algorithm: of what sets the rate */
 	__u8 alpha_flag, decrease_flag; /* ... since the timer fired last */
 	__u8 in_heap; /* its first packet waits for its time */
 	__u8 in_queue; /* a packet of it is in its class's queue; the next waits until that has gone */
 };
+
+static __always_inline __u64 rl_line_rate(const struct rl_config *config)
+{
+	return config->rate ?: 10000000000ull;
+}
+
+/* Set a rate, within the minimum and the line rate. The line rate holds when the minimum is above it. */
+static __always_inline void rl_set_rate(struct rl_limiter *limiter, const struct rl_config *config, __u64 rate)
+{
+	__u64 line = rl_line_rate(config);
+
+	if (rate < config->cc.rpg_min_rate)
+		rate = config->cc.rpg_min_rate;
+	limiter->rate = rate < line ? rate : line;
+}
 
 #define RL_ARRAY(NAME, TYPE, ENTRIES, FLAGS)                                                                          \
 	struct {                                                                                                      \

@@ -21,7 +21,7 @@
  * touched under its root qdisc's lock alone. */
 struct rl_slot {
 	struct sk_buff __kptr *skb;
-	__u64 ready_at; /* on the wire: when it arrives */
+	__u64 ready_at; /* on the wire: when it arrives; before, of a limited QP: the PSN of its BTH, with RL_ACK_REQUEST */
 	__u32 next;
 	__u32 len;
 	__u32 from; /* ingress port that is charged for it; of what is overtaken: arrivals after which it goes */
@@ -127,6 +127,7 @@ const volatile union {
 	enum rl_size size;
 	enum rl_drop drop;
 	enum rl_event_kind event_kind;
+	enum rl_cc_algorithm cc_algorithm;
 	enum rl_cnp_moderation cnp_moderation;
 } rl_spoken = {};
 

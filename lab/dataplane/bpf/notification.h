@@ -79,21 +79,35 @@ static __always_inline void rl_notify(struct __sk_buff *skb, const struct rl_por
 	skb->mark = mark;
 }
 
-/* A packet has come to a NIC that has congestion control: whether it is a CNP, which ends here. */
+/* What a RoCEv2 packet is to the reaction point. */
+enum rl_arrival { RL_OF_NO_CONCERN, RL_ARRIVED_CNP, RL_ARRIVED_ACK };
+
+/* A packet has come to a NIC that has congestion control: answer a marked one, and see what it is to the reaction point. */
 __noinline int rl_receive_roce(struct __sk_buff *skb, __u32 id)
 {
 	struct rl_roce roce;
 	struct rl_port port;
 
 	if (!rl_find(&port, id) || !rl_read_roce(skb, &roce))
-		return 0;
-	if (roce.opcode == RL_CNP) {
-		rl_receive_cnp(skb, id);
-		return 1;
-	}
+		return RL_OF_NO_CONCERN;
+	if (roce.opcode == RL_CNP)
+		return RL_ARRIVED_CNP;
 	if (port.config->cc.notify && (roce.tos & RL_ECN_MASK) == RL_ECN_CE)
 		rl_notify(skb, &port, &roce);
-	return 0;
+	return rl_needs_rtts(&port.config->cc) && rl_is_acknowledgement(&roce) ? RL_ARRIVED_ACK : RL_OF_NO_CONCERN;
+}
+
+/* The same, and have the reaction point take it; whether it is a CNP, which ends here. Calls are side by side, because
+ * nested ones would need more stack than there is. */
+static __always_inline bool rl_control_congestion(struct __sk_buff *skb, __u32 id)
+{
+	int arrival = rl_receive_roce(skb, id);
+
+	if (arrival == RL_ARRIVED_CNP && rl_check_cnp(skb, id))
+		rl_receive_cnp(skb, id, rl_limiter_of(skb, id));
+	else if (arrival == RL_ARRIVED_ACK)
+		rl_receive_ack(skb, id, rl_limiter_of(skb, id));
+	return arrival == RL_ARRIVED_CNP;
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The reaction point of a NIC: packets of a QP that has received CNPs leave at the QP's rate.
+ * The reaction point of a NIC: packets of a QP leave at the rate that its algorithm sets (algorithms.h).
  *
  *        rl_enqueue ──► FIFO of the QP ──► heap, by when the first of each is due ──► its class's queue ──► wire
  *
@@ -8,14 +8,14 @@
  * holds the QP as it holds the queue, and no burst follows it. Other QPs pass by. In a storm (watchdog.h) only what has
  * reached the queue is dropped: the rest waits as it would in the host's memory.
  *
- * A QP that is back at the line rate has no limiter any longer, and its next CNP is a first one. A port without a limited
- * QP does none of this: `limited` is 0.
+ * A port without a limited QP does none of this: `limited` is 0.
  */
 #ifndef RL_PACE_H
 #define RL_PACE_H
 
-#include "dcqcn.h"
+#include "algorithms.h"
 #include "queue.h"
+#include "rtt.h"
 
 #define RL_HEAP_DEPTH 11 /* of RL_LIMITERS entries */
 #define RL_PACE_OVERHEAD 24 /* FCS, preamble and gap: rates are those of the wire */
@@ -203,6 +203,20 @@ __noinline int rl_release_all(__u32 id)
 	return 0;
 }
 
+/* Have a limiter's state be that of `now`. */
+__noinline int rl_catch_up(__u32 id, __u32 index, __u64 now)
+{
+	struct rl_limiter *limiter;
+	struct rl_port port;
+
+	if (!rl_find(&port, id))
+		return 0;
+	limiter = rl_find_limiter(&port, index);
+	if (limiter)
+		rl_on_timer(limiter, port.config, now);
+	return 0;
+}
+
 /* Look at one limiter after the other, one each time: those whose QP has recovered, or is no more, are given back. */
 __noinline int rl_review_limiter(__u32 id, __u64 now)
 {
@@ -223,8 +237,8 @@ __noinline int rl_review_limiter(__u32 id, __u64 now)
 	limiter = rl_find_limiter(&port, index);
 	if (!first || !limiter || !limiter->started || rl_has_packets(limiter))
 		return 0;
-	rl_advance(limiter, port.config, now);
-	if (first->closed != first->generation && !rl_has_recovered(limiter, port.config))
+	rl_catch_up(id, index, now);
+	if (first->closed != first->generation && !rl_is_done(limiter, port.config))
 		return 0;
 	limiter->started = 0;
 	port.state->limited--;
@@ -232,7 +246,7 @@ __noinline int rl_review_limiter(__u32 id, __u64 now)
 }
 
 /* A packet of a limited QP leaves its queue: sent, or dropped (`now` is 0). The next one is due when the QP's rate allows. */
-__noinline int rl_note_paced(__u32 id, __u32 index, __u32 len, __u64 now)
+__noinline int rl_note_paced(__u32 id, __u32 index, __u32 len, __u64 now, __u32 psn)
 {
 	struct rl_limiter *limiter;
 	struct rl_port port;
@@ -245,7 +259,9 @@ __noinline int rl_note_paced(__u32 id, __u32 index, __u32 len, __u64 now)
 		return 0;
 	limiter->in_queue = 0;
 	if (now) {
-		rl_on_send(limiter, port.config, len, now);
+		rl_time_packet(limiter, psn, now);
+		rl_catch_up(id, index, now);
+		rl_on_send(limiter, port.config, len);
 		limiter->packets++;
 		limiter->sent_bytes += len;
 		if (limiter->due + RL_PACE_CREDIT < now)
@@ -259,21 +275,35 @@ __noinline int rl_note_paced(__u32 id, __u32 index, __u32 len, __u64 now)
 	return 0;
 }
 
-/* A CNP has come for a QP, by way of a packet that only carries this here. */
-__noinline int rl_obey(__u32 id, __u32 index)
+/* A CNP or an acknowledgement has come for a QP, by way of a packet that only carries this here. */
+__noinline int rl_obey(__u32 id, __u32 index, __u32 kick)
 {
+	__u64 now = bpf_ktime_get_ns(), rtt;
 	struct rl_limiter *limiter;
 	struct rl_port port;
-	__u64 now;
+	bool first;
 
 	if (!rl_find(&port, id))
 		return 0;
 	limiter = rl_find_limiter(&port, index);
 	if (!limiter)
 		return 0;
-	now = bpf_ktime_get_ns();
+	rl_catch_up(id, index, now);
+	first = !limiter->started || !rl_is_current(limiter, &port.config->cc);
 	port.state->limited += !limiter->started;
-	rl_on_cnp(limiter, port.config, now);
+	if (first) {
+		limiter->started = 1;
+		limiter->algorithm = port.config->cc.algorithm;
+		limiter->rtt = limiter->rtts = 0;
+		rl_forget_rtts(limiter);
+	}
+	if (kick == RL_KICK_ACK) {
+		rtt = __sync_lock_test_and_set(&limiter->ended_rtt, 0);
+		limiter->rtts += !!rtt;
+		rl_on_ack(limiter, port.config, first, rtt);
+	} else {
+		rl_on_cnp(limiter, port.config, first, now);
+	}
 	rl_review_limiter(id, now); /* a NIC that sends nothing would keep those that it has */
 	return 0;
 }

@@ -58,7 +58,7 @@ int port_rx(struct __sk_buff *skb)
 	port.counters->priority[priority].rx_bytes += skb->len;
 	if (header.ip && rl_is_cnp(skb))
 		__sync_fetch_and_add(&port.counters->rx_cnp, 1);
-	if ((port.config->cc.notify | port.config->cc.react) && header.ip && rl_receive_roce(skb, port.id))
+	if ((port.config->cc.notify | port.config->cc.react) && header.ip && rl_control_congestion(skb, port.id))
 		return TC_ACT_STOLEN;
 	group = port.config->priority_to_group[priority] & (RL_CLASSES - 1);
 	node = rl_find_node(&port);
@@ -139,7 +139,8 @@ int tick(struct __sk_buff *skb)
 SEC("struct_ops/rl_enqueue")
 int BPF_PROG(rl_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
 {
-	__u32 len = ((struct qdisc_skb_cb *)skb->cb)->pkt_len, mark = skb->mark;
+	const struct qdisc_skb_cb *cb = (struct qdisc_skb_cb *)skb->cb;
+	__u32 len = cb->pkt_len, psn = *(__u32 *)cb->data, mark = skb->mark;
 	struct rl_limiter *limiter;
 	struct rl_slot *slot;
 	struct rl_port port;
@@ -149,7 +150,7 @@ int BPF_PROG(rl_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_b
 		goto drop;
 	if (rl_mark_kind(mark) == RL_KIND_KICK) {
 		if (rl_mark_low(mark))
-			rl_obey(port.id, rl_mark_low(mark) - 1);
+			rl_obey(port.id, rl_mark_low(mark) - 1, rl_mark_priority(mark));
 		bpf_qdisc_skb_drop(skb, to_free);
 		return NET_XMIT_SUCCESS; /* it has come, and that is all that it is for */
 	}
@@ -174,6 +175,7 @@ int BPF_PROG(rl_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_b
 		port.state->held++;
 	limiter = rl_is_limited(slot->from) && list < RL_CLASSES ? rl_find_limiter(&port, slot->from - RL_LIMITED) : NULL;
 	if (limiter && limiter->started) {
+		slot->ready_at = psn;
 		rl_hold_back(&port, limiter, slot, link);
 	} else {
 		if (limiter)

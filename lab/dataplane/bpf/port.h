@@ -21,6 +21,8 @@ enum rl_size {
 	RL_QPS = 65536, /* connected QPs of a fabric */
 	RL_LIMITERS = 1024, /* QPs that one NIC can slow down at once */
 	RL_ALPHA_ONE = 1 << 26, /* what alpha is in parts of: NVIDIA's ten bits and RL_ALPHA_FRACTION more */
+	RL_FRACTION_BITS = 20,
+	RL_FRACTION_ONE = 1 << RL_FRACTION_BITS, /* what TIMELY's alpha and beta are in parts of */
 	RL_LIMITED = 0x10000, /* in place of an ingress port: of the QP with limiter so many more; ids have 16 bits */
 };
 #define RL_DROPS_APART 10000000ull /* ns without a drop after which the next is an event again */
@@ -34,6 +36,13 @@ enum rl_drop {
 	RL_DROP_WATCHDOG, /* the PFC watchdog drops what a storm holds up */
 	RL_DROP_FLUSH, /* the link went down, or the port was taken off, with packets queued */
 	RL_DROPS
+};
+
+/* What sets the rates of QPs. */
+enum rl_cc_algorithm {
+	RL_CC_DCQCN,
+	RL_CC_TIMELY,
+	RL_CC_NONE, /* of a limiter: its NIC no longer has the algorithm that it was started with */
 };
 
 /* What the minimum time between two CNPs applies to. */
@@ -72,7 +81,7 @@ struct rl_group_config {
 	__u32 lossless;
 };
 
-/* Congestion control of a NIC, by the names of NVIDIA's registers. */
+/* Congestion control of a NIC: NVIDIA's registers by their names, and TIMELY's parameters by the paper's. */
 struct rl_cc_config {
 	__u64 min_time_between_cnps; /* ns */
 	__u64 rpg_time_reset; /* ns between two increases of the timer */
@@ -81,6 +90,11 @@ struct rl_cc_config {
 	__u64 rate_to_set_on_first_cnp; /* bit/s; 0: the rate stays */
 	__u64 dce_tcp_rtt; /* ns between two updates of alpha */
 	__u64 rate_reduce_monitor_period; /* ns between two looks for CNPs; 0: each CNP cuts */
+	__u64 timely_t_low, timely_t_high, timely_min_rtt; /* ns */
+	__u64 timely_add_step, timely_initial_rate; /* bit/s; an initial rate of 0 is the line's */
+	__u32 timely_alpha, timely_beta; /* of RL_FRACTION_ONE */
+	__u32 timely_hai_threshold; /* RTTs in a row without growth from which on steps are ... */
+	__u32 timely_hai_factor; /* ... so many times as large */
 	__u32 rpg_threshold; /* stages of fast recovery */
 	__u32 rpg_gd; /* a cut is rate * alpha / 2^rpg_gd ... */
 	__u32 rpg_min_dec_fac; /* ... and leaves so many percent of it at least */
@@ -94,7 +108,7 @@ struct rl_cc_config {
 	__u8 moderation; /* enum rl_cnp_moderation */
 	__u8 cnp_dscp;
 	__u8 cnp_802p_prio; /* PCP of a CNP in a tagged frame */
-	__u8 unused; /* no padding: records are compared as bytes */
+	__u8 algorithm; /* enum rl_cc_algorithm */
 };
 
 struct rl_config {
@@ -164,6 +178,10 @@ struct rl_counters {
 	__u64 rp_cnp_handled; /* CNPs that came in for a QP of this NIC, which obeys them */
 	__u64 rp_cnp_ignored; /* ... for no QP of this NIC, or one that cannot be limited */
 	__u64 rp_cnp_failed; /* ... that could not be handed to the qdisc, for want of memory */
+	__u64 rp_cnp_icrc_error; /* ... whose ICRC is wrong: forged or damaged, and not obeyed */
+	__u64 rp_rtt_handled; /* RTTs that a QP's rate was set by */
+	__u64 rp_rtt_ignored; /* acknowledgements for no QP of this NIC, or one that cannot be limited */
+	__u64 rp_rtt_failed; /* RTTs that could not be handed to the qdisc, for want of memory */
 };
 
 /* One switch or host: the buffer that its ports share, and the clock that ends and refreshes its pauses. */

@@ -13,6 +13,7 @@
 #define RL_IPV4_LENGTH 20
 #define RL_IPV4_FRAGMENT 0x3fff /* offset, and more of them to come (RFC 791) */
 #define RL_OPERATION 0x1f
+#define RL_READ_REQUEST 0x0c
 #define RL_ACKNOWLEDGE 0x11
 #define RL_ATOMIC_ACKNOWLEDGE 0x12
 
@@ -32,8 +33,10 @@ struct rl_udp {
 struct rl_roce {
 	__u8 source[RL_ADDRESS], destination[RL_ADDRESS];
 	__u32 qpn;
+	__u32 psn; /* with RL_ACK_REQUEST, as in the BTH */
 	__be16 port; /* UDP source port */
 	__u8 opcode;
+	__u8 syndrome; /* of an acknowledgement's AETH; what it is otherwise has no meaning */
 	__u8 tos;
 	bool ipv6;
 };
@@ -78,7 +81,8 @@ static __always_inline bool rl_read_roce(struct __sk_buff *skb, struct rl_roce *
 	struct {
 		struct rl_udp udp;
 		struct rl_bth bth;
-	} transport;
+		__u8 syndrome;
+	} __attribute__((packed)) transport;
 	__u32 offset = rl_read_ip(skb, roce);
 
 	if (!offset || bpf_skb_load_bytes(skb, offset, &transport, sizeof(transport)) ||
@@ -86,6 +90,8 @@ static __always_inline bool rl_read_roce(struct __sk_buff *skb, struct rl_roce *
 		return false;
 	roce->port = transport.udp.source;
 	roce->opcode = transport.bth.opcode;
+	roce->psn = bpf_ntohl(transport.bth.psn);
+	roce->syndrome = transport.syndrome;
 	roce->qpn = transport.bth.qpn[0] << 16 | transport.bth.qpn[1] << 8 | transport.bth.qpn[2];
 	return true;
 }

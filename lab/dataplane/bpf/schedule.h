@@ -221,7 +221,7 @@ static __always_inline struct rl_slot *rl_transmit(const struct rl_port *port, s
 	rl_leave(port, node, list, slot);
 	rl_count_sent(port, list, slot);
 	if (rl_is_limited(slot->from) && list < RL_CLASSES)
-		rl_note_paced(port->id, slot->from - RL_LIMITED, slot->len, now);
+		rl_note_paced(port->id, slot->from - RL_LIMITED, slot->len, now, slot->ready_at);
 	if (list == RL_CONTROL && slot->priority == RL_CLASSES) {
 		port->counters->tx_pfc++;
 		port->counters->tx_pfc_bytes += slot->len;

@@ -25,5 +25,7 @@ class Cause:
     explains: tuple[str, ...] = ()
     nearby: tuple[str, ...] = ()
     """Like ``explains``, but only at the same node and adjacent nodes."""
+    fallback: bool = False
+    """Whether the cause is reported only if no other fault is found."""
     fault: bool = True
     """Whether the cause is a fault; False for exhausted capacity."""

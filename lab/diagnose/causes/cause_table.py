@@ -16,6 +16,7 @@ from lab.diagnose.causes.address_causes import ADDRESS_CAUSES
 from lab.diagnose.causes.cause import Cause
 from lab.diagnose.causes.class_causes import CLASS_CAUSES
 from lab.diagnose.causes.congestion_causes import CONGESTION_CAUSES
+from lab.diagnose.causes.conservation_causes import CONSERVATION_CAUSES
 from lab.diagnose.causes.overlay_causes import OVERLAY_CAUSES
 from lab.diagnose.causes.pause_causes import PAUSE_CAUSES
 from lab.diagnose.symptoms import (
@@ -235,7 +236,7 @@ CAUSES: Final = (
     ),
     Cause(
         "acl-4791", "a switch filters RoCE: ping works, RDMA times out",
-        needs=(loss_symptoms.swallowed_by_a_switch,),
+        needs=(loss_symptoms.swallowed_by_a_switch, loss_symptoms.something_else_passes),
         supports=(loss_symptoms.a_filter_counts, probes.no_probe_passes),
         excludes=(loss_symptoms.an_address_has_moved,),
         rival="gid-index",
@@ -245,15 +246,15 @@ CAUSES: Final = (
         " passes.",
     ),
     Cause(
-        "acl-4791", "a host filters RoCE: ping works, RDMA times out",
+        "acl-4791", "a host drops RoCE: its NIC receives packets, its RDMA device none",
         needs=(host_symptoms.a_host_takes_nothing_in,),
         supports=(loss_symptoms.a_filter_counts, host_symptoms.no_probe_leaves),
         excludes=(loss_symptoms.an_address_has_moved,),
         rival="gid-index",
         tell="rocelab exec {node} -- nft list ruleset: hits of a rule on udp dport 4791",
         fix="permit UDP 4791 at {node}, in both directions",
-        words="RDMA packets arrive at its NIC but do not reach its RDMA device, so that no peer gets an answer. All"
-        " other traffic passes.",
+        words="RDMA packets arrive at its NIC but do not reach its RDMA device, so that no peer gets an answer. A"
+        " filter on UDP 4791 does that; hits of a rule prove it.",
     ),
     Cause(
         "link-rate", "a link came up slower than its siblings",
@@ -297,4 +298,5 @@ CAUSES: Final = (
     ),
     *OVERLAY_CAUSES,
     *ADDRESS_CAUSES,
+    *CONSERVATION_CAUSES,
 )  # fmt: skip

@@ -126,6 +126,17 @@ PAUSE_CAUSES: Final = (
         " NIC that sends it keeps receiving, and drops.",
     ),
     Cause(
+        "malformed-pfc", "a NIC pauses a class that is lossy at both ends of its link",
+        needs=(pause_symptoms.pauses_of_a_lossy_class,),
+        excludes=(pause_symptoms.frames_that_are_no_pfc,),
+        rival="pfc-one-sided",
+        tell="rocelab qos show {place}, compared with {peer}: pfc.priorities",
+        fix="find out what sends the frames at {node}: its firmware, or a program; enable PFC for the class only if"
+        " it carries lossless traffic",
+        words="The frames are well formed, but neither end has PFC for their class. The port ignores them, and"
+        " nothing is paused.",
+    ),
+    Cause(
         "malformed-pfc", "a NIC sends malformed MAC control frames",
         needs=(pause_symptoms.frames_that_are_no_pfc,),
         rival="pfc-storm",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _SOME: Final = 8
 """The minimum number of packets that a host receives, but not its RDMA device."""
+_NOT_READY: Final = "retry_rnr_exceeded_err"
 _UNANSWERED: Final = ("completer_retry_err", "retry_exceeded_err")
 
 
@@ -33,7 +34,7 @@ def a_host_takes_nothing_in(facts: WindowFacts) -> Iterator[Sign]:
             for port in facts.links_of(nic)
             for number in facts.lossless(port.name)
         )
-        if came - _swept_to(facts, nic) >= _SOME:
+        if came - probes.swept_to(facts, nic) >= _SOME:
             seen = (
                 Evidence(
                     says="packets received in lossless classes",
@@ -92,6 +93,14 @@ def a_host_has_a_smaller_mtu(facts: WindowFacts) -> Iterator[Sign]:
                 yield Sign(f"{port.peer}--{port.name}", tuple(seen), 0.8)
 
 
+def receivers_are_not_ready(facts: WindowFacts) -> Iterator[Sign]:
+    """A sender gives up because its receiver has no receive request posted (RNR NAK, IBA vol. 1, 9.7.5.2.8)."""
+    for nic, counters in facts.devices.items():
+        if count := counters.get(_NOT_READY, 0):
+            says = "transfers given up: the receiver was not ready"
+            yield Sign(nic, (Evidence(says=says, of=nic, source=_NOT_READY, value=count, at=facts.end),))
+
+
 def somebody_gave_up(facts: WindowFacts) -> Iterator[Sign]:
     """A transfer failed to start or ended early. The evidence is the last line of its program."""
     seen = []
@@ -100,9 +109,3 @@ def somebody_gave_up(facts: WindowFacts) -> Iterator[Sign]:
         seen.append(Evidence(says=f"gave up: {last}", of=each.pairs, source="transfer", value=0, at=each.seconds))
     if seen:
         yield Sign("", tuple(seen))
-
-
-def _swept_to(facts: WindowFacts, nic: str) -> int:
-    """Return how many packets of a sweep reached a NIC. They belong to a queue pair that no device has."""
-    ends = {port.name for port in facts.links_of(nic)}
-    return sum(each.came + each.large_came for each in facts.swept if facts.peer(each.path[-1]) in ends)

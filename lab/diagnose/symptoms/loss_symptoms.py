@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from lab.diagnose.conservation.hop_balance import HopKind
+from lab.diagnose.conservation.locations import RESENT, vanishing
 from lab.diagnose.symptom import Evidence, Sign
 from lab.diagnose.symptoms import probes
 from lab.diagnose.symptoms.classes import mismatched
@@ -24,11 +26,10 @@ _SWALLOWED: Final = 8
 """The minimum number of packets that entered a switch and did not leave it."""
 _RETRIED: Final = 5
 """The minimum number of retransmissions."""
-_AGAIN: Final = ("out_of_seq_request", "completer_retry_err", "rcvd_seq_err", "retry_exceeded_err")
 _LAST: Final = 1
 """Packets that may be in flight between two readings of a link's ends before any has arrived."""
 _MOST: Final = 0.5
-"""Share of sent packets. A link that loses less still carries traffic."""
+"""Share of sent packets. If more is lost, the reason may be a filter and not the link."""
 _FILTERED: Final = re.compile(rf"udp dport {ROCEV2_PORT} counter packets ([1-9]\d*)")
 _GID: Final = re.compile(r"(?:infiniband/([^/\s]+)/ports/\d+/)?gids/(\d+):(\S+)")
 
@@ -39,8 +40,9 @@ def _vanished(facts: WindowFacts) -> Iterator[tuple[str, str, int, int, int, int
     Items are the two ends, the packets and bytes lost, and the packets and bytes received.
     """
     changed = {change.port for change in facts.links if not change.up}
+    balances = {hop.place: hop for hop in vanishing(facts, HopKind.LINK)}
     missed = sum(_again(facts).values()) + probes.missing(facts)
-    if facts.devices and not missed:
+    if facts.devices and not missed and not balances:
         return
     dropped = sum(lane.dropped for lane in facts.lanes.values())  # drops account for missing packets
     allowed = _UNDER_WAY if missed and not dropped else _ASTRAY
@@ -54,7 +56,10 @@ def _vanished(facts: WindowFacts) -> Iterator[tuple[str, str, int, int, int, int
         left -= max(
             0, facts.ports[port.peer].control - port.sent_pfc
         )  # frames that a program injected, which no port counts
-        if left - arrived > allowed + left // 2000:
+        hop = balances.get(f"{name}--{port.peer}")
+        if hop is not None:
+            yield name, port.peer, hop.lost, max(0, left_bytes - arrived_bytes), arrived, arrived_bytes
+        elif not facts.hops and left - arrived > allowed + left // 2000:
             yield name, port.peer, left - arrived, max(0, left_bytes - arrived_bytes), arrived, arrived_bytes
 
 
@@ -69,9 +74,10 @@ def _both_ends(facts: WindowFacts, name: str, peer: str, left: int, came: int) -
 def vanishes_on_a_link(facts: WindowFacts) -> Iterator[Sign]:
     """Some packets that leave one end of a link do not arrive at the other, and no port counts a drop."""
     for name, peer, lost, _, arrived, _ in _vanished(facts):
-        if arrived and lost / (lost + arrived) < _MOST and not _too_large(facts, name, peer):
+        if arrived and not _too_large(facts, name, peer):
             seen = _both_ends(facts, name, peer, lost + arrived, arrived)
-            yield Sign(f"{name}--{peer}", seen, 0.9 if facts.devices else 0.6)
+            weight = 0.9 if facts.devices else 0.6
+            yield Sign(f"{name}--{peer}", seen, weight if lost / (lost + arrived) < _MOST else min(weight, 0.6))
 
 
 def nothing_arrives(facts: WindowFacts) -> Iterator[Sign]:
@@ -157,21 +163,27 @@ def _too_large(facts: WindowFacts, name: str, peer: str) -> list[Evidence]:
         ]
     if seen := [sign for sign in probes.only_small_probes_pass(facts) if sign.place == f"{name}--{peer}"]:
         return list(seen[0].evidence)
+    unanswered = _pings(facts)
+    if not unanswered and facts.mtus.get(name) and facts.mtus.get(peer):
+        return []  # the MTUs are known to suffice
     for end, other, lost, lost_bytes, arrived, arrived_bytes in _vanished(facts):
         if (end, other) == (name, peer) and arrived and lost / (lost + arrived) > 0.02:
             large, small = lost_bytes / lost, arrived_bytes / arrived
             if large > 1500 and large > 2 * small:
-                return _pings(facts)
+                nothing = Evidence(
+                    says="no probe with ping -M do was made", of="", source="commands", value=0, at=facts.end
+                )
+                return unanswered or [nothing]
     return []
 
 
 def _pings(facts: WindowFacts) -> list[Evidence]:
-    """Return evidence of unanswered pings with the DF bit, or that no such ping was run."""
+    """Return evidence of unanswered pings with the DF bit."""
     lost = [ran for ran in facts.ran if ran.argv[:1] == ("ping",) and "do" in ran.argv and ran.exit_code]
     return [
         Evidence(says=f"not answered: {' '.join(ran.argv)}", of=ran.node, source="ping", value=0, at=ran.seconds)
         for ran in lost[:2]
-    ] or [Evidence(says="no probe with ping -M do was made", of="", source="commands", value=0, at=facts.end)]
+    ]
 
 
 def swallowed_by_a_switch(facts: WindowFacts) -> Iterator[Sign]:
@@ -202,6 +214,24 @@ def swallowed_by_a_switch(facts: WindowFacts) -> Iterator[Sign]:
                 *(pinged := _pinged(facts)),
             )
             yield Sign(place=switch, evidence=seen, weight=0.85 if pinged else 0.6, priority=priority)
+
+
+def something_else_passes(facts: WindowFacts) -> Iterator[Sign]:
+    """A ping is answered, or a filter rule has hits, or a sweep stops: what RoCE lacks is known to work, or why."""
+    if answered := _pinged(facts):
+        yield Sign("", tuple(answered))
+    yield from a_filter_counts(facts)
+    yield from probes.no_probe_passes(facts)
+
+
+def duplicates_are_received(facts: WindowFacts) -> Iterator[Sign]:
+    """RDMA devices receive requests that they have received before."""
+    for nic, counters in facts.devices.items():
+        if count := counters.get("duplicate_request", 0):
+            seen = Evidence(
+                says="requests received twice", of=nic, source="duplicate_request", value=count, at=facts.end
+            )
+            yield Sign("", (seen,))
 
 
 def _remapped(facts: WindowFacts, switch: str) -> bool:
@@ -286,6 +316,6 @@ def _again(facts: WindowFacts) -> dict[tuple[str, str], int]:
     return {
         (nic, name): count
         for nic, counters in facts.devices.items()
-        for name in _AGAIN
+        for name in RESENT
         if (count := counters.get(name, 0))
     }

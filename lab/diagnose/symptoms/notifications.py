@@ -1,17 +1,20 @@
-"""Symptoms of congestion control: marks that no NIC answers, CNPs that get lost, and NICs that ignore them."""
+"""Symptoms of congestion control: marks without answers, CNPs that get lost or are late, and NICs that differ."""
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
-from lab.diagnose.symptom import Evidence, Sign
+from lab.diagnose.symptom import Evidence, Sign, counted
+from lab.model.qos.presets import CNP_DSCP
 from lab.telemetry.read import measures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.diagnose.facts import PortFacts, WindowFacts
-    from lab.model.qos.congestion.cc_registers import CcQos
+    from lab.diagnose.facts import Lane, PortFacts, WindowFacts
+    from lab.model.qos.congestion.cc_registers import CcQos, CcRegisters
     from lab.telemetry.read.measures import Measure
 
 _MARKS: Final = 100
@@ -20,6 +23,10 @@ _CNPS: Final = 5
 """CNPs from which on a NIC's reaction, or their loss, is judged."""
 _LOST: Final = 0.2
 """Share of the CNPs sent. If fewer are missing, they may be under way."""
+_LATE: Final = 0.01
+"""Seconds that a packet waits in a queue which is too long for CNPs."""
+_FASTER: Final = 2.5
+"""A NIC sends by this factor more than any other that obeys CNPs, if it recovers faster."""
 
 
 def _nics(facts: WindowFacts) -> Iterator[PortFacts]:
@@ -151,3 +158,80 @@ def cnps_vanish(facts: WindowFacts) -> Iterator[Sign]:
                 ),
                 weight=0.95,
             )
+
+
+def cnps_wait_with_others(facts: WindowFacts) -> Iterator[Sign]:
+    """A NIC's CNPs reach its switch in another class than that of CNPs, and a queue of that class is long or full."""
+    for nic in _nics(facts):
+        config = facts.config(nic.peer)
+        if config is None or nic.cnps_sent < _CNPS:
+            continue
+        own = config.dscp_to_priority[CNP_DSCP]
+        came = facts.lane(nic.peer, own).rx_packets
+        lossy = [n for n in range(len(config.queues)) if n != own and n not in facts.lossless(nic.peer)]
+        taken = [n for n in lossy if facts.lane(nic.peer, n).rx_packets >= nic.cnps_sent / 2]
+        crowded = [lane for lane in facts.lanes.values() if lane.priority in taken and _is_crowded(facts, lane)]
+        if came < nic.cnps_sent / 2 and crowded:
+            worst = max(crowded, key=lambda lane: lane.depth)
+            class_of_cnps = f"packets from it in priority {own}, the class of CNPs"
+            yield Sign(
+                nic.name,
+                (
+                    _counted(facts, nic, "CNPs sent", measures.CNP_SENT, nic.cnps_sent),
+                    counted(facts, facts.lane(nic.peer, own), class_of_cnps, measures.RX_PACKETS, came),
+                    counted(facts, worst, "bytes of average queue depth", measures.QUEUE_BYTES, round(worst.depth)),
+                ),
+                weight=0.9,
+                priority=worst.priority,
+            )
+
+
+def _is_crowded(facts: WindowFacts, lane: Lane) -> bool:
+    """Whether a queue of a switch drops packets, or lets them wait for long."""
+    rate = facts.rate(lane.port)
+    return not facts.is_host(lane.port) and (lane.dropped > 0 or (rate > 0 and lane.depth * 8 / rate > _LATE))
+
+
+def recovers_faster(facts: WindowFacts) -> Iterator[Sign]:
+    """One of several NICs that obey CNPs sends a multiple of what each other does, for each QP as far as known.
+
+    If the registers of all are known to be the same, this is chance.
+    """
+    obeying = [nic for nic in _nics(facts) if nic.cnps_handled >= _CNPS]
+    if len(obeying) < 3 or (facts.current and not list(registers_differ(facts))):
+        return
+    rates = {nic.name: _sent_by_a_qp(facts, nic) for nic in obeying}
+    first, second, *_ = sorted(obeying, key=lambda nic: rates[nic.name], reverse=True)
+    if rates[first.name] < _FASTER * rates[second.name]:
+        return
+    seen = (
+        Evidence(
+            says=f"Mb/s sent by a QP; {nic.cnps_handled} CNPs slowed it down", of=nic.name,
+            source=measures.TX_RATE.series(facts.lossless(nic.name)[0]), value=round(rates[nic.name] / 1e6, 1),
+            at=facts.end,
+        )
+        for nic in sorted(obeying, key=lambda nic: -rates[nic.name])
+    )  # fmt: skip
+    yield Sign(first.name, tuple(seen)[:4], weight=0.85)
+
+
+def _sent_by_a_qp(facts: WindowFacts, nic: PortFacts) -> float:
+    """Return the bit/s of a NIC in lossless classes, divided by its QPs; by 1 if they are not known."""
+    qps = sum(each.qps for each in facts.transfers if each.src == facts.nic_of(nic.name))
+    return sum(facts.sent_bps(facts.lane(nic.name, n)) for n in facts.lossless(nic.name)) / (qps or 1)
+
+
+def registers_differ(facts: WindowFacts) -> Iterator[Sign]:
+    """The registers of a NIC's congestion control differ from the most common ones."""
+    known = {nic.name: cc.published for nic in _nics(facts) if facts.current and (cc := _cc(facts, nic))}
+    common = next(iter(Counter(known.values()).most_common(1)), None)
+    for name, registers in known.items():
+        other = [each.name for each in fields(registers) if common and _differs(registers, common[0], each.name)]
+        if other:
+            says = f"registers of nic.cc differ from those of the other NICs: {', '.join(other)}"
+            seen = Evidence(says=says, of=name, source=f"qos nic.cc.{other[0]}", value=len(other), at=facts.end)
+            yield Sign(name, (seen,), weight=0.8)
+
+
+def _differs(one: CcRegisters, other: CcRegisters, register: str) -> bool:
+    return bool(getattr(one, register) != getattr(other, register))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lab.diagnose.routes_used import remote_prefixes, way
+from lab.diagnose.routes_used import next_hops, remote_prefixes, way
 from lab.diagnose.symptom import Evidence, Sign, counted
 from lab.telemetry.read import measures
 
@@ -18,6 +18,10 @@ _IDLE: Final = 0.01
 _BUSY: Final = 0.3
 """Share of a link's rate above which a link is busy."""
 _FULL: Final = 0.9
+_SHOWN: Final = 3
+"""The maximum number of addresses with fewer next hops that are evidence."""
+_SOURCE: Final = 0.2
+"""Share of an uplink's bytes above which a port is a source of its traffic."""
 _ANSWER: Final = 160
 """Bytes. All acknowledgements are shorter: 62 on the wire over IPv4, 132 over IPv6 in VXLAN."""
 _MANY: Final = 6
@@ -38,16 +42,37 @@ def fewer_next_hops_than_siblings(facts: WindowFacts) -> Iterator[Sign]:
             other for other in facts.switches if other != switch and _cabled(facts, other) == _cabled(facts, switch)
         ]
         most = max((widths[other] for other in siblings), default=0)
-        if not 0 < width < most or len(uplinks) < 2:
+        if len(uplinks) < 2:
             continue
-        prefix, hops = next(iter(remote_prefixes(facts, switch).items()))
-        says = f"next hops of {prefix}, by {' and '.join(hops)}; siblings have {most}"
-        seen = [Evidence(says=says, of=switch, source="ip route", value=width, at=facts.end)]
+        if 0 < width < most:
+            prefix, hops = next(iter(remote_prefixes(facts, switch).items()))
+            says = f"next hops of {prefix}, by {' and '.join(hops)}; siblings have {most}"
+            seen = [Evidence(says=says, of=switch, source="ip route", value=width, at=facts.end)]
+        else:
+            seen = list(_narrow_addresses(facts, switch, siblings))[:_SHOWN]
+        if not seen:
+            continue
         seen += [
             counted(facts, lane, "bytes sent", measures.TX_BYTES, lane.tx_bytes)
             for lane in (facts.lane(port, facts.lossless(port)[0]) for port in uplinks if facts.lossless(port))
         ]
         yield Sign(switch, tuple(seen), 0.96)
+
+
+def _narrow_addresses(facts: WindowFacts, switch: str, siblings: list[str]) -> Iterator[Evidence]:
+    """Yield the hosts' addresses to which a switch has fewer next hops than a sibling: a route to one address."""
+    for address in facts.addresses.values():
+        mine = _remote_hops(facts, switch, address)
+        most = max((len(_remote_hops(facts, other, address)) for other in siblings), default=0)
+        if 0 < len(mine) < most:
+            says = f"next hops to {address}, by {' and '.join(mine)}; siblings have {most}"
+            yield Evidence(says=says, of=switch, source="ip route", value=len(mine), at=facts.end)
+
+
+def _remote_hops(facts: WindowFacts, switch: str, address: str) -> tuple[str, ...]:
+    """Return the next hops from a switch to an address; empty if the address is on one of its own links."""
+    hops = next_hops(facts.routes.get(switch, {}), address)
+    return () if any(facts.is_host(facts.peer(f"{switch}:{hop}")) for hop in hops) else hops
 
 
 def _cabled(facts: WindowFacts, switch: str) -> set[str]:
@@ -88,14 +113,12 @@ def many_flows_on_one_uplink(facts: WindowFacts) -> Iterator[Sign]:
         through = _through(facts, busiest.port)
         qps = sum(qps for _, qps in through)
         pairs = len(through)
-        if through and qps < _MANY * pairs and qps < _MANY:
-            continue
-        if not through and not _is_limited(facts, busiest):
+        if qps < _MANY:  # without transfers the number of flows is not known: a few may share an uplink by chance
             continue
         known = Evidence(
             says=f"QPs of {pairs} pairs leave through it", of=switch, source="transfers", value=qps, at=facts.end
         )
-        yield Sign(switch, (*_shares(facts, lanes), *([known] if through else [])), 0.93 if through else 0.5)
+        yield Sign(switch, (*_shares(facts, lanes), known), 0.93)
 
 
 def few_flows_on_one_uplink(facts: WindowFacts) -> Iterator[Sign]:
@@ -103,7 +126,7 @@ def few_flows_on_one_uplink(facts: WindowFacts) -> Iterator[Sign]:
     for switch, lanes, busiest in _unused(facts):
         through = _through(facts, busiest.port)
         qps = sum(qps for _, qps in through)
-        if not _is_limited(facts, busiest) or (through and (qps >= _MANY or len(through) < 2)):
+        if not _is_limited(facts, busiest) or qps >= _MANY or len(through) < 2:
             continue
         known = [
             Evidence(says=f"goes {src} to {dst}", of=switch, source="transfers", value=1, at=facts.end)
@@ -112,19 +135,21 @@ def few_flows_on_one_uplink(facts: WindowFacts) -> Iterator[Sign]:
         yield Sign(
             place=busiest.port,
             evidence=(*_shares(facts, lanes), *known),
-            weight=0.93 if through else 0.5,
+            weight=0.93,
             priority=busiest.priority,
         )
 
 
 def _is_limited(facts: WindowFacts, lane: Lane) -> bool:
-    """Return whether an uplink is full and several ports of its switch send pauses."""
-    senders = [
-        port
-        for port in facts.ports_of(facts.ports[lane.port].node)
-        if facts.lane(port.name, lane.priority).pauses_out
-    ]
-    return facts.load(lane) > _FULL and len(senders) > 1
+    """Return whether an uplink is full, and several ports of its switch send pauses or bring in much of its traffic.
+
+    With congestion control, senders slow down before anything is paused.
+    """
+    switch = facts.ports[lane.port].node
+    lanes = [facts.lane(port.name, lane.priority) for port in facts.ports_of(switch)]
+    pausing = sum(each.pauses_out > 0 for each in lanes)
+    sources = sum(each.rx_bytes > _SOURCE * lane.tx_bytes for each in lanes)
+    return facts.load(lane) > _FULL and max(pausing, sources) > 1
 
 
 def _through(facts: WindowFacts, port: str) -> list[tuple[tuple[str, str], int]]:

@@ -119,9 +119,9 @@ def _walk(at: str, home: str, edges: set[tuple[str, str]], way: list[tuple[str, 
 
 
 def pauses_are_ignored(facts: WindowFacts) -> Iterator[Sign]:
-    """A port counts pauses that it does not obey: PFC is off at the port, or for this priority."""
+    """A port counts pauses that it does not obey, of a priority that is lossless at either end of the link."""
     for lane in facts.lanes.values():
-        if lane.ignored:
+        if lane.ignored and _is_lossless_at_an_end(facts, lane):
             seen = [_counted(facts, lane, "ignored", f"pauses from {facts.peer(lane.port)} that it does not obey")]
             if config := facts.config(lane.port):
                 off = not config.pfc.rx_priorities >> lane.priority & 1
@@ -136,6 +136,19 @@ def pauses_are_ignored(facts: WindowFacts) -> Iterator[Sign]:
                         )
                     )
             yield Sign(place=lane.port, evidence=tuple(seen), weight=0.93, priority=lane.priority)
+
+
+def pauses_of_a_lossy_class(facts: WindowFacts) -> Iterator[Sign]:
+    """A port receives pauses of a priority that is lossy at both ends: its peer should not send any."""
+    for lane in facts.lanes.values():
+        if lane.ignored and not _is_lossless_at_an_end(facts, lane):
+            sender = facts.peer(lane.port)
+            seen = _counted(facts, lane, "ignored", f"pauses from {sender}, of a class that is lossy at both ends")
+            yield Sign(place=sender, evidence=(seen,), weight=0.9, priority=lane.priority)
+
+
+def _is_lossless_at_an_end(facts: WindowFacts, lane: Lane) -> bool:
+    return lane.priority in {*facts.lossless(lane.port), *facts.lossless(facts.peer(lane.port))}
 
 
 def pfc_differs_at_the_ends(facts: WindowFacts) -> Iterator[Sign]:

@@ -22,6 +22,12 @@ def missing(facts: WindowFacts) -> int:
     return sum(each.sent - each.came + each.large_sent - each.large_came for each in facts.swept)
 
 
+def swept_to(facts: WindowFacts, nic: str) -> int:
+    """Return how many packets of a sweep reached a NIC. They belong to a queue pair that no device has."""
+    ends = {port.name for port in facts.links_of(nic)}
+    return sum(each.came + each.large_came for each in facts.swept if facts.peer(each.path[-1]) in ends)
+
+
 def only_small_probes_pass(facts: WindowFacts) -> Iterator[Sign]:
     """A path passes only small packets of a sweep. Signs name links that no path with large packets uses."""
     yield from _on_links(facts, _only_small, lambda each: each.large_came > 0)

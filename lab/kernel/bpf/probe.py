@@ -24,6 +24,8 @@ BTF: Final = Path("/sys/kernel/btf/vmlinux")
 _BTF_MAGIC: Final = 0xEB9F
 _QDISC_STRUCT_OPS: Final = b"\0bpf_struct_ops_Qdisc_ops\0"
 """The kernel's BTF type for struct_ops that are queueing disciplines; each accepted kind of struct_ops has one."""
+_RXE_FUNCTION: Final = b"\0rxe_modify_qp\0"
+"""A function whose calls show connected QPs (``lab/dataplane/bpf/qp_pairs.bpf.c``)."""
 _LEAST_QDISC: Final = Path(__file__).with_name("probe.bpf.c")
 _HASH_SEED: Final = "net/ipv4/fib_multipath_hash_seed"
 _ARGUMENTS: Final[Mapping[str, Sequence[str]]] = {
@@ -169,6 +171,15 @@ def btf() -> ProbeFinding:
     if int.from_bytes(data[:2], "little") != _BTF_MAGIC:
         return ProbeFinding(False, f"no {BTF.name} in {BTF.parent}")
     return ProbeFinding(True)
+
+
+def rxe_btf() -> ProbeFinding:
+    """Probe whether BPF programs can trace rxe, which shows them the connected QPs; the module must be loaded."""
+    for name in ("rdma_rxe", BTF.name):
+        file = BTF.with_name(name)
+        if file.exists() and _RXE_FUNCTION in file.read_bytes():
+            return ProbeFinding(True)
+    return ProbeFinding(False, f"no rdma_rxe in {BTF.parent}")
 
 
 def bpf_qdisc() -> ProbeFinding:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # From <linux/rtnetlink.h>, <linux/if_link.h>, <linux/gen_stats.h>; operational state of RFC 2863 in <linux/if.h>.
 _GETLINK: Final = 18
 _IFINFOMSG: Final = struct.Struct("=BxHiII")
-_IFLA_IFNAME, _IFLA_MTU, _IFLA_OPERSTATE, _IFLA_STATS64 = 3, 4, 16, 23
+_IFLA_IFNAME, _IFLA_MTU, _IFLA_OPERSTATE, _IFLA_STATS64, _IFLA_GSO_MAX_SEGS = 3, 4, 16, 23, 40
 _STATS64: Final = struct.Struct("=8Q")
 """Packets, bytes, errors and drops, each received and sent: the beginning of struct rtnl_link_stats64."""
 _UP: Final = 6
@@ -70,6 +70,14 @@ def indices(namespace: Namespace) -> dict[str, int]:
     links = namespace.inside(lambda: dump(_GETLINK, _IFINFOMSG))
     found = {text(link.attributes[_IFLA_IFNAME]): int(_IFINFOMSG.unpack(link.fixed)[2]) for link in links}
     return {name: index for name, index in found.items() if name != "lo"}
+
+
+def segment_limits() -> dict[str, int]:
+    """Return the maximum number of segments of one TCP packet in each queue of the calling thread's namespace."""
+    return {
+        text(link.attributes[_IFLA_IFNAME]): int(_U32.unpack(link.attributes[_IFLA_GSO_MAX_SEGS])[0])
+        for link in dump(_GETLINK, _IFINFOMSG)
+    }
 
 
 def root_qdiscs(namespace: Namespace) -> dict[str, tuple[str, str]]:

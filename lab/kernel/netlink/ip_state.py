@@ -36,6 +36,18 @@ def ask(namespace: Namespace, *words: str) -> Any:
     return json.loads(namespace.run([find_tool("ip", "iproute2"), "-j", *words]).stdout or "[]")
 
 
+def documents(said: str, count: int) -> list[Any]:
+    """Parse concatenated JSON documents, padded to ``count``: some versions of ip print nothing for an empty list."""
+    found: list[Any] = []
+    decoder = json.JSONDecoder()
+    rest = said.lstrip()
+    while rest:
+        document, end = decoder.raw_decode(rest)
+        found.append(document)
+        rest = rest[end:].lstrip()
+    return found + [[]] * (count - len(found))
+
+
 def change(namespace: Namespace, version: str, lines: Sequence[str]) -> None:
     """Run all ``lines`` in one ``ip -batch``. Raises CommandFailed at the first that fails.
 

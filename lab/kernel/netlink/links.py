@@ -36,6 +36,10 @@ LOOPBACK_INDEX: Final = 1
 MAIN_TABLE: Final = 254
 _RT_TABLE_UNSPEC: Final = 0
 
+ONE_SEGMENT: Final = 1
+"""TCP hands a queue one packet for several segments, even with offloads off. The kernel segments it after the queue.
+With this limit, each packet in a queue is a frame, as on a wire."""
+
 _IFF_UP: Final = 1
 _RTPROT_STATIC: Final = 4
 _RTN_UNICAST: Final = 1
@@ -71,6 +75,7 @@ def _end_attributes(end: VethEnd) -> Attributes:
         ("IFLA_NET_NS_FD", end.namespace),
         ("IFLA_NUM_TX_QUEUES", 1),
         ("IFLA_NUM_RX_QUEUES", 1),
+        ("IFLA_GSO_MAX_SEGS", ONE_SEGMENT),
     ]
 
 
@@ -122,6 +127,14 @@ def _up() -> bytes:
     message = ifinfmsg()
     message["flags"] = message["change"] = _IFF_UP
     return encode(message, RTM_NEWLINK)
+
+
+def limit_segments(batch: NetlinkBatch, index: int, segments: int) -> None:
+    """Set the maximum number of segments that one packet of TCP may have in the interface's queue, 1 to 65,535."""
+    message = ifinfmsg()
+    message["index"] = index
+    message["attrs"] = [("IFLA_GSO_MAX_SEGS", segments)]
+    batch.add(encode(message, RTM_NEWLINK), f"segments of interface {index}")
 
 
 def add_altname(batch: NetlinkBatch, index: int, altname: str) -> None:

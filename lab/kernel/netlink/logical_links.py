@@ -23,6 +23,7 @@ from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.ndmsg import ndmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
+from lab.kernel.netlink.links import ONE_SEGMENT
 from lab.kernel.netlink.rtnl import CREATE, encode
 
 if TYPE_CHECKING:
@@ -73,7 +74,9 @@ def _new(
 ) -> None:
     message = ifinfmsg()
     message["index"] = device.index
-    attributes: Attributes = [("IFLA_IFNAME", device.name), ("IFLA_MTU", device.mtu), *(more or [])]
+    attributes: Attributes = [
+        ("IFLA_IFNAME", device.name), ("IFLA_MTU", device.mtu), ("IFLA_GSO_MAX_SEGS", ONE_SEGMENT), *(more or []),
+    ]  # fmt: skip
     if device.mac:
         attributes.append(("IFLA_ADDRESS", device.mac))
     if device.master:

@@ -1,4 +1,4 @@
-"""A program on the caller's terminal in a node: with the node's network, hostname, /sys, /etc and own directories."""
+"""A program in a node: with the node's network, hostname, /sys, /etc and own directories."""
 
 from __future__ import annotations
 
@@ -49,6 +49,24 @@ class NodeSession:
                 return process.interact(argv, group, is_shell=is_shell, place=self._place, environment=environment)
         except OSError as error:
             raise UsageError(f"{argv[0]} cannot be run: {error.strerror}", "name a program") from error
+
+    def start(
+        self,
+        argv: process.Argv,
+        *,
+        stdin: process.Stream = process.DEVNULL,
+        stdout: process.Stream = process.DEVNULL,
+        stderr: process.Stream = process.DEVNULL,
+        within: process.Surroundings | None = None,
+    ) -> process.Process:
+        """Start a program in the node and in its cgroup, as ``process.start`` does: away from the terminal.
+
+        The directories to mount over must exist. Raises EnvironmentLacks if there is no such program.
+        """
+        with cgroup.opened(self.namespace.group) as group:
+            return self._place(
+                lambda: process.start(argv, stdin=stdin, stdout=stdout, stderr=stderr, within=within, group=group)
+            )
 
     def _place(self, work: Callable[[], process.Process]) -> process.Process:
         def body() -> process.Process:

@@ -25,6 +25,14 @@ def handled(handle: Callable[[int], object], numbers: Iterable[int] = _ENDING) -
             signal.signal(number, handler)
 
 
+def name_of(number: int) -> str:
+    """Return the name of a signal, such as SIGKILL; most real-time signals have only a number."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 @contextlib.contextmanager
 def held() -> Iterator[None]:
     """Defer terminating signals until the block ends; the first of them is raised again then.

@@ -7,6 +7,8 @@ import stat
 from pathlib import Path
 from typing import Final
 
+STATE_HOME: Final = "XDG_STATE_HOME"
+"""The variable that names the base folder of the state (XDG Base Directory Specification)."""
 _ROOTS: Final = Path("/var/cache/rocelab")
 
 
@@ -18,7 +20,7 @@ def user_cache(what: str) -> Path:
 
 def user_state(what: str) -> Path:
     """Return ``$XDG_STATE_HOME/rocelab/WHAT``, by default below ``~/.local/state``, for what cannot be rebuilt."""
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    base = os.environ.get(STATE_HOME) or str(Path.home() / ".local" / "state")
     return Path(base) / "rocelab" / what
 
 
@@ -29,10 +31,10 @@ def kernel_cache(what: str) -> Path:
     the user's home.
     """
     folder = user_cache(what)
-    return folder if os.geteuid() != 0 or _is_roots(folder) else _ROOTS / what
+    return folder if os.geteuid() != 0 or is_roots(folder) else _ROOTS / what
 
 
-def _is_roots(folder: Path) -> bool:
+def is_roots(folder: Path) -> bool:
     """Return whether root alone can replace files there: root owns all parents, and writable ones are sticky."""
     real = folder.resolve()
     states = [each.stat() for each in (real, *real.parents) if each.exists()]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.errors import UsageError
 from lab.model.qos.headroom import frame_size
-from lab.model.qos.presets import DEFAULT, PRESETS
+from lab.model.qos.presets import PRESETS, UNCONTROLLED
 from lab.model.qos.sizing import FLOOR_FRAMES
 from lab.units import exact_rate, format_rate, format_size
 
@@ -34,7 +34,7 @@ def plan_yaml(plan: Plan, link_rate: int, cc: str | None = None) -> str:
         )
     )
     kmin, kmax, xoff = (int(plan.size(name) * scale) for name in ("kmin", "kmax", "xoff"))
-    base = DEFAULT if cc is None else cc
+    base = UNCONTROLLED if cc is None else cc
     shared = PRESETS[base].shared(link_rate, plan.cable.mtu)
     if xoff > shared:
         has = f"the {format_size(shared)} that ports share at {format_rate(link_rate)}"

@@ -199,6 +199,10 @@ class PortQos:
     cc: CcQos | None = None
     """Congestion control of a host's NIC; null if it neither sends CNPs nor obeys them."""
 
+    def priority_of(self, dscp: int) -> int:
+        """Return the priority of an untagged IP packet with this DSCP."""
+        return self.dscp_to_priority[dscp] if self.trust is Trust.DSCP else self.pcp_to_priority[0]
+
     @property
     def lossless_groups(self) -> int:
         """The bitmap of groups with a lossless priority; all other groups are lossy."""

@@ -21,7 +21,7 @@ PUBLISHED_MTU: Final = 1500
 """An MTU at which every preset keeps its published values at its own rate: the floor of three packets is lower."""
 
 
-class Difference(NamedTuple):
+class PresetValueChange(NamedTuple):
     """A setting with its values in two presets."""
 
     setting: str
@@ -39,19 +39,20 @@ def preset_values(name: str, rate: int | None = None, mtu: int | None = None) ->
     mtu = mtu or (PUBLISHED_MTU if rate is None else MTU)
     rate = preset.rate if rate is None else rate
     port = preset.port(rate, mtu, 0.0, VIRTUAL_REACTION)
-    lossless = members(port.pfc.priorities)
-    group = port.groups[port.priority_to_group[lossless[0]]]
-    ecn = port.queues[port.priority_to_queue[lossless[0]]].ecn
+    group = port.groups[port.priority_to_group[preset.roce[0]]]
+    ecn = port.queues[port.priority_to_queue[preset.roce[0]]].ecn
     shared = preset.shared(rate, mtu)
+    threshold = group.alone(shared)
     values: dict[str, Any] = {
         "rate": rate,
-        "lossless": list(lossless),
+        "lossless": list(members(port.pfc.priorities)),
         "kmin": ecn.kmin,
         "kmax": ecn.kmax,
         "pmax": ecn.pmax,
         "alpha": str(group.alpha),
-        "xoff": group.alone(shared),
-        "xon": group.xon,
+        "xoff": threshold if preset.pfc else None,
+        "xon": group.xon if preset.pfc else None,
+        "drop": None if preset.pfc else threshold,
         "pool": shared,
         "roce": port.dscp_to_priority[ROCE_DSCP],
         "cnp": port.dscp_to_priority[CNP_DSCP],
@@ -86,7 +87,9 @@ def _scheduling(queue: QueueQos) -> str:
     return "strict" if queue.strict else f"DWRR {queue.weight}"
 
 
-def differences(first: str, second: str, rate: int, mtu: int | None = None) -> list[Difference]:
+def differences(first: str, second: str, rate: int, mtu: int | None = None) -> list[PresetValueChange]:
     """Return the settings of two presets that differ at ``rate`` bit/s; raise KeyError for an unknown preset."""
     one, other = (preset_values(name, rate, mtu) for name in (first, second))
-    return [Difference(setting, value, other[setting]) for setting, value in one.items() if value != other[setting]]
+    return [
+        PresetValueChange(setting, value, other[setting]) for setting, value in one.items() if value != other[setting]
+    ]

@@ -16,7 +16,7 @@ full. Headroom is computed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 FLOOR_PACKETS: Final = 3
 """RoCE packets that fit below ``kmin`` at any rate: one being sent, one waiting, one arriving."""
 DEFAULT: Final = "lab"
+UNCONTROLLED: Final = "pfc-ecn"
+"""The same switches with NICs that ignore marks. It was called ``lab`` before NICs had congestion control."""
 
 ROCE_DSCP: Final = 26
 CNP_DSCP: Final = 48
@@ -74,8 +76,10 @@ _CISCO: Final = _dscp_map(0, {24: 3, ROCE_DSCP: 3, CNP_DSCP: 7})
 class Preset:
     """One preset: ``kmin`` and ``kmax`` in bytes at ``rate`` bit/s; ``weights`` of queues override ``weight``.
 
-    ``source`` is the publication of the values. ``cc`` is the congestion control of host NICs. With ``bytes_stay``
-    thresholds keep their bytes on links of any rate, as congestion control needs.
+    ``roce`` are the priorities of RoCE. Their queues mark; with ``pfc`` they are lossless, without it a group that
+    exceeds its threshold drops. ``source`` is the publication of the values. ``cc`` is the congestion control of host
+    NICs. With ``bytes_stay`` thresholds keep their bytes on links of any rate, as congestion control needs.
+    Without ``ecn`` switches do not mark, and thresholds only size the buffer.
     """
 
     source: str
@@ -84,7 +88,8 @@ class Preset:
     kmax: int
     pmax: float
     alpha: Fraction = Fraction(1)
-    lossless: tuple[int, ...] = (3,)
+    roce: tuple[int, ...] = (3,)
+    pfc: bool = True
     dscp: tuple[int, ...] = _MARKED
     queue: tuple[int, ...] = _IDENTITY
     group: tuple[int, ...] = _IDENTITY
@@ -93,6 +98,12 @@ class Preset:
     watchdog: bool = False
     cc: CcPreset | None = None
     bytes_stay: bool = False
+    ecn: bool = True
+
+    @property
+    def lossless(self) -> tuple[int, ...]:
+        """The lossless priorities: none without PFC."""
+        return self.roce if self.pfc else ()
 
     def scale(self, rate: int, mtu: int) -> Fraction:
         """Return the scale of sizes on a link of ``rate`` bit/s and ``mtu`` bytes of IP packet."""
@@ -139,9 +150,11 @@ class Preset:
         )
 
     def _queue(self, queue: int, rate: int, mtu: int) -> QueueQos:
-        marked = queue in {self.queue[priority] for priority in self.lossless}
+        marked = queue in {self.queue[priority] for priority in self.roce}
         scale = self.scale(rate, mtu)
-        ecn = EcnQos(enabled=marked, kmin=int(self.kmin * scale), kmax=int(self.kmax * scale), pmax=self.pmax)
+        ecn = EcnQos(
+            enabled=marked and self.ecn, kmin=int(self.kmin * scale), kmax=int(self.kmax * scale), pmax=self.pmax
+        )
         weight = self.weights.get(queue, self.weight)
         return QueueQos(None if weight == STRICT else weight, self.shared(rate, mtu), ecn)
 
@@ -167,10 +180,36 @@ def _hpcc(source: str, cc: CcPreset) -> Preset:
     )
 
 
+_PFC_ECN: Final = Preset(
+    source="rocelab: the thresholds of lab, NICs without congestion control",
+    rate=10**8,
+    kmin=40_000,
+    kmax=160_000,
+    pmax=0.1,
+)
+"""3.2 ms of queue to Kmin, 12.8 ms to Kmax, XOFF at 16 ms: long for timers and emulated CPUs. The pool is 32 ms, half
+of perftest's 67 ms retransmission timeout, so that a pause does not cause retransmissions.
+"""
+_CONNECTX: Final = Preset(
+    source="NVIDIA: registers of a ConnectX by mlxconfig, thresholds of Cumulus Linux 5, mode lossless",
+    rate=CC_PRESETS["connectx"].real_rate,
+    kmin=150_000,
+    kmax=1_500_000,
+    pmax=1.0,
+    cc=CC_PRESETS["connectx"],
+    bytes_stay=True,
+)
+"""NVIDIA's own thresholds for its switches, 150 KB / 1500 KB / 100%."""
+
 PRESETS: Final[Mapping[str, Preset]] = {
-    # 3.2 ms of queue to Kmin, 12.8 ms to Kmax, XOFF at 16 ms: long for timers and emulated CPUs. The pool is 32 ms,
-    # half of perftest's 67 ms retransmission timeout, so that a pause does not cause retransmissions.
-    "lab": Preset(source="rocelab, for links of 100 Mb/s", rate=10**8, kmin=40_000, kmax=160_000, pmax=0.1),
+    "lab": replace(
+        _PFC_ECN,
+        source="rocelab: thresholds for links of 100 Mb/s, registers of preset paper",
+        cc=CC_PRESETS["paper"],
+        bytes_stay=True,
+    ),
+    # The same switches without congestion control: marks slow no sender down, and PFC acts.
+    "pfc-ecn": _PFC_ECN,
     # AZURE maps, priorities 3 and 4, WRED 1 MiB / 2 MiB / 5%, DWRR 14 and 15. No rate is stated; 100 Gb/s is assumed.
     "sonic": Preset(
         source="SONiC, qos_config.j2 of sonic-buildimage: maps AZURE, profile AZURE_LOSSLESS",
@@ -178,7 +217,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
         kmin=2**20,
         kmax=2**21,
         pmax=0.05,
-        lossless=(3, 4),
+        roce=(3, 4),
         dscp=_SONIC,
         group=(0, 0, 0, 3, 4, 0, 0, 7),
         weight=14,
@@ -227,18 +266,26 @@ PRESETS: Final[Mapping[str, Preset]] = {
     ),
     # 5 KB / 200 KB / 1%, in bytes at any rate: packets of the paper's 1024 bytes need an MTU of 1500.
     "paper": _paper("Zhu et al., SIGCOMM 2015, DCQCN in switches and NICs", CC_PRESETS["paper"]),
-    # NVIDIA's own thresholds for its switches, 150 KB / 1500 KB / 100%.
-    "connectx": Preset(
-        source="NVIDIA: registers of a ConnectX by mlxconfig, thresholds of Cumulus Linux 5, mode lossless",
-        rate=CC_PRESETS["connectx"].real_rate,
-        kmin=150_000,
-        kmax=1_500_000,
-        pmax=1.0,
-        cc=CC_PRESETS["connectx"],
-        bytes_stay=True,
+    "connectx": _CONNECTX,
+    # The same thresholds and classes without PFC: a group drops where `connectx` pauses.
+    "lossy": replace(
+        _CONNECTX,
+        source="NVIDIA: registers of a ConnectX by mlxconfig, thresholds of Cumulus Linux 5, mode lossy",
+        pfc=False,
     ),
     "hpcc": _hpcc("Li et al., HPCC, SIGCOMM 2019, DCQCN of its evaluation, vendor's timers", CC_PRESETS["hpcc"]),
     "hpcc-paper": _hpcc("the same, with the timers of the DCQCN paper", CC_PRESETS["hpcc-paper"]),
+    # No marks. T_high is 625 KB of queue at 10 Gb/s, and T_low 62.5 KB: a pause comes beyond both.
+    "timely": Preset(
+        source="Mittal et al., TIMELY, SIGCOMM 2015, NICs without marks; parameters of HPCC's evaluation",
+        rate=CC_PRESETS["timely"].real_rate,
+        kmin=62_500,
+        kmax=625_000,
+        pmax=1.0,
+        cc=CC_PRESETS["timely"],
+        bytes_stay=True,
+        ecn=False,
+    ),
     "off": _paper("rocelab: the switches of preset paper, NICs without congestion control", None),
 }
 """Presets by name; ``DEFAULT`` is the base of every fabric's QoS."""

@@ -22,7 +22,7 @@ from lab.model.qos.port import (
     Trust,
     WatchdogQos,
 )
-from lab.model.qos.presets import RENAMED
+from lab.model.qos.presets import PRESETS, RENAMED, UNCONTROLLED
 from lab.model.qos.profile import (
     BufferProfile,
     EcnProfile,
@@ -39,9 +39,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-_NAMES: Final = 2
-"""Version of the presets' names. In version 1, which was not written down, ``hpcc`` set switch thresholds only."""
-_REUSED: Final = {"hpcc": "hpcc-thresholds"}
+_NAMES: Final = 3
+"""Version of the presets' names. Version 1 was not written down."""
+_REUSED: Final = {1: {"hpcc": "hpcc-thresholds"}, 2: {"lab": UNCONTROLLED}}
+"""Names of earlier versions that mean something else now: up to that version, they meant the preset given here."""
 
 
 def dump_intent(intent: QosIntent) -> dict[str, Any]:
@@ -55,10 +56,16 @@ def dump_intent(intent: QosIntent) -> dict[str, Any]:
 
 def restore_intent(data: Mapping[str, Any]) -> QosIntent:
     """Return the intent of ``dump_intent``; raise ValueError, KeyError, TypeError or AttributeError if damaged."""
-    renamed = RENAMED if data.get("names") == _NAMES else {**RENAMED, **_REUSED}
+    version = data.get("names", 1)
+    renamed = dict(RENAMED)
+    for last, names in _REUSED.items():
+        renamed |= names if version <= last else {}
+    fabric = _current(data["fabric"], renamed)
+    if version < _NAMES and (not fabric or fabric[0] not in PRESETS):
+        fabric = (UNCONTROLLED, *fabric)
     return QosIntent(
         profiles={name: _profile(profile) for name, profile in data["profiles"].items()},
-        fabric=_current(data["fabric"], renamed),
+        fabric=fabric,
         **{place: _named(data[place], renamed) for place in ("roles", "nodes", "interfaces")},
     )
 

@@ -44,6 +44,11 @@ class ComparedSection:
     values: tuple[ComparedValue, ...]
 
     @property
+    def title(self) -> str:
+        """The name as a heading."""
+        return self.name.replace("_", " ")
+
+    @property
     def changes(self) -> tuple[ComparedValue, ...]:
         """The values that changed, the largest change first."""
         return tuple(each for each in self.values if each.changed)

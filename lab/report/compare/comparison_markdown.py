@@ -40,8 +40,8 @@ def _lines(comparison: RunComparison, threshold: float, *, every: bool) -> Itera
     yield from (f"- {plain(note)}." for note in comparison.notes)
     yield ""
     yield (
-        f"A value changed if it is 0 in one run only, or if it differs by more than {threshold:.3g} of the larger"
-        f" value. A rate of traffic and a peak also have to differ by {NOISE:.0%} of the highest one."
+        f"A value changed if it is 0 in one run only, or if it differs by more than {threshold * 100:g}% of the"
+        f" larger value. A rate of traffic and a peak also have to differ by {NOISE:.0%} of the highest one."
     )
     yield ""
     yield from _verdicts(comparison, every=every)
@@ -69,7 +69,7 @@ def _verdicts(comparison: RunComparison, *, every: bool) -> Iterator[str]:
 
 
 def _section(section: ComparedSection, *, every: bool) -> Iterator[str]:
-    yield f"## {section.name.capitalize()}"
+    yield f"## {section.title.capitalize()}"
     yield ""
     yield f"{plain(section_text(section).partition(': ')[2])}."
     yield ""

@@ -84,7 +84,7 @@ def _cause_change(cause: ComparedCause) -> str:
 def section_text(section: ComparedSection) -> str:
     """Return a line with the numbers of changed and unchanged objects."""
     changed = len(section.names.both) - section.unchanged
-    return f"{section.name}: {counted(changed, section.noun)} changed, {section.unchanged} unchanged"
+    return f"{section.title}: {counted(changed, section.noun)} changed, {section.unchanged} unchanged"
 
 
 def only_texts(section: ComparedSection) -> Iterator[str]:
@@ -92,7 +92,7 @@ def only_texts(section: ComparedSection) -> Iterator[str]:
     for letter, names in (("A", section.names.only_a), ("B", section.names.only_b)):
         if names:
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-            yield f"{section.name} only in {letter}: {', '.join(names[:_NAMED])}{more}"
+            yield f"{section.title} only in {letter}: {', '.join(names[:_NAMED])}{more}"
 
 
 def section_columns(section: ComparedSection) -> tuple[str, ...]:

@@ -49,6 +49,8 @@ class ChallengeInfo:
     """The place to which the scenario was moved; otherwise ""."""
     hints: int = 0
     wrong: int = 0
+    guess: tuple[str, str] | None = None
+    """Cause and place of the last answer until the challenge was over."""
     solved: bool = False
     """Whether the user gave the right answer."""
     over: float | None = None
@@ -81,7 +83,8 @@ class Challenge:
             data: dict[str, Any] = json.loads(self._about.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        return ChallengeInfo(**{**data, "holder": Holder(**data["holder"])})
+        guess = tuple(data["guess"]) if data.get("guess") else None
+        return ChallengeInfo(**{**data, "holder": Holder(**data["holder"]), "guess": guess})
 
     def begin(self, about: ChallengeInfo) -> None:
         """Record the state of a challenge, replacing that of a previous one."""

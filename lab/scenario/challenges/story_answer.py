@@ -7,6 +7,8 @@ from typing import Final
 
 RUNGS: Final = ("symptom", "where", "counter", "command", "what it shows")
 """The subject of each hint, from the first to the last."""
+NO_FAULT: Final = "capacity"
+"""The cause without a fault: a full link that is shared fairly."""
 LEVELS: Final = (1, 2, 3)
 """Levels of difficulty: 1, one counter shows it; 2, several must be compared; 3, nothing raises an alarm."""
 

@@ -550,5 +550,6 @@ MEASURES: Final = (*PORT_MEASURES, *DEVICE_MEASURES, POOL_BYTES, POOL_WATERMARK)
 RAW: Final = frozenset({
     "queue{n}_packets", "queue{n}_bytes", "queue{n}_ecn_failed", "pg{n}_xoff", "pg{n}_xon", "tx_pfc_bytes",
     "tx_pfc_failed", "shaper_late", "np_cnp_suppressed", "np_cnp_no_qp", "np_cnp_failed", "rp_cnp_failed",
+    "rp_cnp_icrc_error", "rp_rtt_handled", "rp_rtt_ignored", "rp_rtt_failed",
 })  # fmt: skip
 """Counters of a port without a measure: shown as they are by ``rocelab counters --names`` and in recordings."""

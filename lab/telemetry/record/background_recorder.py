@@ -31,7 +31,7 @@ def start(folder: Path, fabric: Fabric, *, hz: float, captures: Sequence[str]) -
         with (
             received([signal.SIGTERM]) as signals,
             enlisted(fabric.state, folder.name, folder),
-            Recorder.begin(folder, fabric, hz=hz, captures=captures) as recorder,
+            Recorder.begin(folder, fabric, hz=hz, captures=captures, audited=True) as recorder,
         ):
             control.say({"begun": True})
             _wait(recorder, signals)

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import LabError
+from lab.kernel.netlink.ip_state import documents
 from lab.routing.vty import Vty
-from lab.telemetry.record.node_state import documents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

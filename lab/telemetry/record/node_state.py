@@ -6,11 +6,11 @@ also has the running configuration of each FRR daemon, and the QoS of its ports.
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import LabError
+from lab.kernel.netlink.ip_state import documents
 from lab.model.qos.qos_store import dump_node
 from lab.routing.vty import Vty
 
@@ -45,18 +45,6 @@ def _forwarding(namespace: Namespace) -> dict[str, Any]:
     links, routes, neighbours = documents(namespace.run(["ip", "-json", "-batch", "-"], stdin=_IP).stdout, 3)
     (fdb,) = documents(namespace.run(["bridge", "-json", "fdb", "show"]).stdout, 1)
     return {"links": links, "routes": routes, "neighbours": neighbours, "fdb": fdb}
-
-
-def documents(said: str, count: int) -> list[Any]:
-    """Parse concatenated JSON documents, padded to ``count``: some versions of ip print nothing for an empty list."""
-    found: list[Any] = []
-    decoder = json.JSONDecoder()
-    rest = said.lstrip()
-    while rest:
-        document, end = decoder.raw_decode(rest)
-        found.append(document)
-        rest = rest[end:].lstrip()
-    return found + [[]] * (count - len(found))
 
 
 def _configurations(fabric: Fabric, name: str) -> dict[str, str]:

@@ -23,6 +23,7 @@ from lab.kernel.process import signals, wall_clock
 from lab.model import store
 from lab.model.qos.qos_store import dump_node
 from lab.model.values.link_selection import choose_links
+from lab.telemetry.record.audit_record import audit_record
 from lab.telemetry.record.finish import finish
 from lab.telemetry.record.forwarding_state import forwarding_of
 from lab.telemetry.record.host_facts import host_facts
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from lab.audit.audited import FabricAudit
     from lab.backends.backend import Fabric
     from lab.kernel.process.process import Completed
     from lab.model.qos.port import NodeQos
@@ -59,6 +61,8 @@ class Recorder:
     _ended: bool = False
     _configured: dict[str, NodeQos] = field(default_factory=dict)
     _forwards: dict[str, Any] = field(default_factory=dict)
+    _audit: FabricAudit | None = None
+    """The state at the start; None if it was not asked for."""
 
     @classmethod
     def begin(  # noqa: PLR0913 - options of a recording
@@ -71,12 +75,13 @@ class Recorder:
         snaplen: int = MAX_SNAPLEN,
         parameters: Mapping[str, Any] | None = None,
         state: bool = True,
+        audited: bool = False,
     ) -> Self:
         """Record a fabric into a directory, created if needed; ``captures`` are links as in ``rocelab capture``.
 
-        ``snaplen`` bytes of each packet are kept. With ``state``, the state of all nodes is kept before and after.
-        Returns once samples are being taken. UsageError if the directory is not empty, OperationFailed if it cannot
-        be written.
+        ``snaplen`` bytes of each packet are kept. With ``state``, the state of all nodes is kept before and after;
+        with ``audited``, all of their settings, too. Returns once samples are being taken. UsageError if the
+        directory is not empty, OperationFailed if it cannot be written.
         """
         if not 0 < hz <= MOST_HZ:
             raise UsageError(f"{hz:g} samples per second are out of range", f"use up to {MOST_HZ:g}")
@@ -93,6 +98,7 @@ class Recorder:
             if state:
                 files.write_json(folder.state("before"), state_of(fabric))
             forwards = forwarding_of(fabric) if state else {}
+            audit, audit_line = audit_record(fabric) if audited else (None, {})
             with ExitStack() as undo:
                 sampler = sampling(folder, fabric, hz)
                 undo.callback(sampler.end)
@@ -100,11 +106,13 @@ class Recorder:
                 about["start_ns"] = _answer(folder, sampler, "mark")["ns"]
                 if forwards:
                     files.append_line(folder.forwarding, {"ns": about["start_ns"], "nodes": forwards})
+                if audit_line:
+                    files.append_line(folder.audit, {"ns": about["start_ns"], **audit_line})
                 files.write_json(folder.about, about)
                 undo.pop_all()
         except OSError as error:
             raise _failed(folder, error.strerror or str(error)) from error
-        return cls(folder, fabric, about, state, sampler, others, _forwards=forwards)
+        return cls(folder, fabric, about, state, sampler, others, _forwards=forwards, _audit=audit)
 
     def __enter__(self) -> Self:
         return self
@@ -182,6 +190,8 @@ class Recorder:
                         why = why or "the capture ended before its time"
                 if self.with_state and not said["gone"]:
                     files.write_json(self.folder.state("after"), state_of(self.fabric))
+                    if self._audit is not None:
+                        self.record(RecordKind.AUDIT, **audit_record(self.fabric, self._audit)[1])
                 why = why or ("the fabric was taken down" if said["gone"] else "")
                 finish(self.folder, {**self.about, "why": why, "skipped": said["skipped"]})
             except OSError as error:

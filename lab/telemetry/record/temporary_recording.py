@@ -23,13 +23,15 @@ def record_window(
     path: Path,
     seconds: float,
     meanwhile: Callable[[Recorder], AbstractContextManager[None]] | None = None,
+    *,
+    audited: bool = False,
 ) -> str:
     """Record a fabric into a directory for ``seconds``; return the name of the phase that is the window.
 
     ``meanwhile`` runs something during the window; its startup time is part of the window. State and configuration
-    are recorded at the beginning. Raises like ``Recorder``.
+    are recorded at the beginning, with ``audited`` all settings, too. Raises like ``Recorder``.
     """
-    with Recorder.begin(path, fabric) as recorder:
+    with Recorder.begin(path, fabric, audited=audited) as recorder:
         recorder.phase(_NAME)
         with meanwhile(recorder) if meanwhile else contextlib.nullcontext():
             time.sleep(seconds)

@@ -1,4 +1,4 @@
-"""Rates of the QPs that congestion control limits: a row for each whose rate, alpha or CNPs have changed.
+"""Rates of the QPs that congestion control limits: a row for each whose rate, alpha, CNPs or RTT have changed.
 
 The limiters are read from the kernel's memory ten times a second. A QP that recovers has a last row, with ``limited``
 0.
@@ -26,10 +26,10 @@ SCHEMA: Final = RowSchema(
     (
         ("node", "S64"), ("interface", "S16"), ("qpn", "u4"),
         ("peer", "S40"), ("remote", "u4"), ("limited", "u1"), ("rate", "u8"), ("target", "u8"), ("alpha", "f8"),
-        ("cnps", "u8"), ("waiting", "u4"),
+        ("cnps", "u8"), ("rtt", "u8"), ("waiting", "u4"),
     ),
 )  # fmt: skip
-"""``remote`` is the peer's QPN; rates are in bit/s."""
+"""``remote`` is the peer's QPN; rates are in bit/s, RTTs in ns. alpha is DCQCN's, rtt TIMELY's; 0 with another."""
 _LIMITED: Final = "limited"
 
 
@@ -71,7 +71,8 @@ def _row(qp: LimitedQp) -> dict[str, Any]:
         _LIMITED: 1,
         "rate": qp.rate,
         "target": qp.target,
-        "alpha": qp.alpha,
+        "alpha": qp.alpha or 0.0,
         "cnps": qp.cnps,
+        "rtt": round((qp.rtt or 0) * 10**9),
         "waiting": qp.waiting,
     }

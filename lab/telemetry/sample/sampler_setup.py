@@ -73,7 +73,8 @@ def _sampling(name: str, target: Path | int, fabric: Fabric, hz: float) -> Child
 def _sampler(target: Path | int, fabric: Fabric, hz: float, opened: ExitStack) -> Sampler:
     start = time.monotonic_ns()
     nodes = fabric.topology.nodes
-    sources, tail, described = _sources(fabric, opened)
+    sources = counter_sources(fabric, opened)
+    tail, described = _port_events(fabric)
     listeners = []
     if isinstance(target, Path):
         listeners = [opened.enter_context(netlink_events.listener(fabric.namespace(node.name))) for node in nodes]
@@ -110,15 +111,11 @@ def _sampler(target: Path | int, fabric: Fabric, hz: float, opened: ExitStack) -
     )
 
 
-def _sources(fabric: Fabric, opened: ExitStack) -> tuple[list[Source], Tail | None, dict[str, Any] | None]:
-    """Return the counter sources, and with lossless ports their event log and its layout."""
+def counter_sources(fabric: Fabric, opened: ExitStack) -> list[Source]:
+    """Open all counters of a fabric: of ports or plain links, then of RDMA devices. ``opened`` closes them."""
     sources: list[Source] = []
-    tail = described = None
     if fabric.topology.qos is not None:
-        maps = port_maps.open_maps(fabric.name)
-        sources.append(PortSource(maps, fabric.numbering, 0))
-        tail, described = Tail(maps, fabric.numbering.names), describe_events(fabric.numbering)
-        tail.fresh()
+        sources.append(PortSource(port_maps.open_maps(fabric.name), fabric.numbering, 0))
     else:
         wanted = {name: (fabric.namespace(name), tuple(plan.interfaces)) for name, plan in fabric.plan.items()}
         sources.append(LinkSource(wanted, 0))
@@ -126,7 +123,16 @@ def _sources(fabric: Fabric, opened: ExitStack) -> tuple[list[Source], Tail | No
         sources.append(RdmaSource(devices, sources[0].width))
     for source in sources:
         opened.callback(source.close)
-    return sources, tail, described
+    return sources
+
+
+def _port_events(fabric: Fabric) -> tuple[Tail | None, dict[str, Any] | None]:
+    """Return the event log of lossless ports and its layout; None without such ports."""
+    if fabric.topology.qos is None:
+        return None, None
+    tail = Tail(port_maps.open_maps(fabric.name), fabric.numbering.names)
+    tail.fresh()
+    return tail, describe_events(fabric.numbering)
 
 
 def _qp_rates(fabric: Fabric, now: int) -> QpRates | None:

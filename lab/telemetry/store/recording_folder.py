@@ -43,6 +43,8 @@ class RecordKind(StrEnum):
     """Changes of the ports' QoS, as found at the beginning of each phase."""
     FORWARDING = "state/forwarding.jsonl"
     """In a fabric with an overlay: the nodes' forwarding state at the start, and its changes at each phase."""
+    AUDIT = "state/audit.jsonl"
+    """All settings of all nodes at the start (``lab.audit``), and those of changed nodes at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,11 @@ class Folder:
     def forwarding(self) -> Path:
         """In a fabric with an overlay: the nodes' forwarding state at the start, and its changes at each phase."""
         return self.records(RecordKind.FORWARDING)
+
+    @property
+    def audit(self) -> Path:
+        """All settings of all nodes at the start (``lab.audit``), and those of changed nodes at the end."""
+        return self.records(RecordKind.AUDIT)
 
     def records(self, kind: RecordKind) -> Path:
         """The path of the records of a kind."""

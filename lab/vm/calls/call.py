@@ -47,12 +47,6 @@ def inside_vm() -> bool:
     return bool(os.environ.get(IN_VM))
 
 
-def called_at() -> float:
-    """Return the time at which the user started the command, by the user's clock, in seconds since 1970."""
-    told = os.environ.get(wall_clock.CALLED_AT, "") if inside_vm() else ""
-    return float(told) if told else time.time()
-
-
 def room() -> int | None:
     """Return the largest size in bytes of a result that is copied back; None if results are not copied."""
     told = os.environ.get(ROOM, "") if inside_vm() else ""

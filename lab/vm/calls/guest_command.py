@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from lab.vm.host.vm_state import StateFolder
 
 
-_LONGEST: Final = 300.0
-"""Default time limit in seconds: the VM's lock is held meanwhile, and commands that wait for it cannot say why."""
+_LONGEST: Final = 900.0
+"""Default time limit in seconds: the VM's lock is held meanwhile, and commands that wait for it cannot say why.
+
+The first command compiles all modules: 120 s of a whole CPU without KVM, and several VMs may share two CPUs.
+"""
 
 
 def run(state: StateFolder, port: int, *command: str, timeout: float = _LONGEST) -> str:

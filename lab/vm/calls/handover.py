@@ -46,11 +46,16 @@ def to_stay(folder: Path) -> Path:
     where = "the folder that the VM was started in" if is_installed() else "the checkout"
     remedy = f"record in recordings/ of {where}, or share another: rocelab vm down, then rocelab vm up --share DIR"
     if absolute.is_relative_to(GUEST_CACHE):
-        raise UsageError(f"{folder} is not shared with the VM", remedy)
+        raise UsageError(f"{_named_on_host(absolute)} is not shared with the VM", remedy)
     there = next(path for path in (absolute, *absolute.parents) if path.exists())
     if os.statvfs(there).f_flag & os.ST_RDONLY:
         raise UsageError(f"{folder} cannot be written", remedy)
     return absolute
+
+
+def _named_on_host(path: Path) -> Path:
+    """Return the host path of a path in the folder of a call, ``calls/ID`` of the guest (``CallFolder``)."""
+    return Path("/", *path.relative_to(GUEST_CACHE).parts[2:])
 
 
 @dataclass(frozen=True)

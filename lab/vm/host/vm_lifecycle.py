@@ -17,6 +17,7 @@ from lab.vm.host.boot import NotStarted, boot, resume, said
 from lab.vm.host.console import fault
 from lab.vm.host.qemu import CACHE, Accel, Guest, Share, Time
 from lab.vm.host.vm_teardown import clear
+from lab.vm.image import host_bytecode
 from lab.vm.image.recipe import checkout, current_recipe
 
 if TYPE_CHECKING:
@@ -180,6 +181,8 @@ def _planned(image: Image, wanted: Wanted, state: StateFolder, progress: Progres
 
 def _start(guest: Guest, wanted: Wanted, state: StateFolder, progress: Progress) -> RunningVm:
     clear(state)
+    if _compiles_slowly(guest):
+        host_bytecode.compile_modules(guest.image, guest.arch, checkout())
     if wanted.checkpoint:
         found = checkpoint.required(wanted.checkpoint)
         found.require_fit(guest)
@@ -198,6 +201,15 @@ def _start(guest: Guest, wanted: Wanted, state: StateFolder, progress: Progress)
         return boot(replace(guest, accel=Accel.TCG), state, progress)
     auto_checkpoint.keep_booted(guest, state, progress)
     return running
+
+
+def _compiles_slowly(guest: Guest) -> bool:
+    """Return whether the host has to compile for the guest, and may write to the guest's cache.
+
+    The cache can contain links of the guest if they are not mapped. The cache of another user is that user's alone.
+    """
+    mapped = isolation.security_of(guest.image.guest_cache) == isolation.MAPPED
+    return guest.accel is Accel.TCG and guest.user is None and mapped
 
 
 def touch(running: RunningVm, work: str, state: StateFolder, progress: Progress) -> auto_checkpoint.Touch:

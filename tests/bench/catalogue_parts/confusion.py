@@ -1,11 +1,10 @@
-"""What the diagnosis makes of recorded scenarios: a table of causes injected against causes named.
+"""The diagnosis of recorded scenarios: a table of injected causes and diagnosed causes.
 
 python -m tests.bench.catalogue_parts.confusion DIR... [--into lab/docs/diagnose.md]
 
-Every recording below the folders that a scenario made is diagnosed, by phases. The truth of what was injected is
-read here, to judge by, and nowhere else. Of each run count the phase that shows the fault, the whole of it, and every
-phase before the fault, which must be healthy, or capacity. A page keeps its rows of other scenarios than those of
-the recordings.
+Every recording of a scenario below the folders is diagnosed, by phases. Only this module reads which fault was
+injected. Three kinds of spans count: the phase that shows the fault, the whole run, and every phase before the fault.
+The last must be healthy, or capacity. A page keeps its rows of other scenarios than those of the recordings.
 """
 
 from __future__ import annotations
@@ -40,6 +39,7 @@ CAUSE = {"slow-rail": "slow-receiver", "vlan-stp-blocked": "link-down"}
 """The cause of scenarios that have not its name."""
 PLACES = {
     "victim-flow": ["h6:eth1"], "parking-lot": ["leaf1"], "incast": ["leaf1:swp6"],
+    "ack-starved-by-pfc": ["h4:eth1"],
     "pfc-deadlock": ["leaf1:swp1", "spine1:swp2", "leaf2:swp2", "spine2:swp1"],
 }  # fmt: skip
 """Where it is, of scenarios that do not inject it there: PFC does it by itself, or what is injected leads to it."""
@@ -49,7 +49,7 @@ QUIET = {"baseline", "before", "alone"}
 
 @dataclass
 class Row:
-    """What came of the runs of a scenario."""
+    """The results of a scenario's runs."""
 
     runs: int = 0
     first: int = 0

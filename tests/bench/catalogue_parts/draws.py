@@ -18,7 +18,7 @@ Fault: TypeAlias = tuple[str, str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Drawn:
-    """What is broken, what works meanwhile, and what a diagnosis should say of it."""
+    """A drawn fault, the traffic meanwhile, and the right diagnosis."""
 
     cause: str
     faults: tuple[Fault, ...]
@@ -26,7 +26,7 @@ class Drawn:
     where: tuple[str, ...]
     """A right place is, or is within, all of them."""
     pairs: tuple[str, ...]
-    """Who writes to whom."""
+    """Pairs of hosts; the first of each writes to the second."""
     qps: int = 1
     standing: int = 0
     """Packets that each pair keeps under way, in place of all that it can."""

@@ -4,13 +4,14 @@
     python3 -m tests.bench.catalogue_parts.healthy --runs N   the same in one VM: where there is RDMA, in virtual time
 
 The seven sorts of ``tests.bench.catalogue_parts.sorts`` come in turn, an incast within design among them. The seed
-draws what each does. They have the phase that scenarios have before anything is broken, or those of the scenario
-incast, and none of a fault: a check that needs one has to say that it cannot tell.
+draws what each does. They have the phase of a scenario before its fault, or the phases of the scenario incast. They
+have no phase with a fault: a check that needs one must give the verdict unknown.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import random
 import sys
@@ -31,10 +32,11 @@ from lab.scenario.verdict import VerdictOutcome
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.record.recorder import Recorder
 from tests.bench.catalogue_parts.sorts import SORTS
+from tests.bench.seed_results import SeedResults
 from tests.fabric.command import TOPOLOGIES, rocelab
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 FABRIC: Final = "incast"
 _NAMES: Final = tuple(SORTS)
@@ -42,7 +44,7 @@ _NAMES: Final = tuple(SORTS)
 
 @dataclass(frozen=True)
 class Healthy:
-    """What was said of a run."""
+    """The verdicts on a run."""
 
     recording: str
     kind: str
@@ -67,8 +69,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rocelab-") as scratch:
-        runs = play(range(asked.seed, asked.seed + asked.runs), asked.output or Path(scratch))
-    told = [asdict(each) for each in runs]
+        told = play(range(asked.seed, asked.seed + asked.runs), asked.output or Path(scratch))
     if asked.json:
         print(json.dumps(told))
     else:
@@ -81,11 +82,16 @@ def good(told: Mapping[str, Any]) -> bool:
     return not told["failed"] and not told["faults"]
 
 
-def play(seeds: Sequence[int], output: Path) -> list[Healthy]:
-    """A run for each seed, on one fabric."""
+def play(seeds: Sequence[int], output: Path) -> list[dict[str, Any]]:
+    """A run for each seed that has no result yet, on one fabric; the results of all."""
+    return SeedResults(output, "healthy").play(seeds, _running, lambda seed: asdict(_told(seed, output)))
+
+
+@contextlib.contextmanager
+def _running() -> Iterator[None]:
     rocelab("up", TOPOLOGIES / f"{FABRIC}.yaml")
     try:
-        return [_told(seed, output) for seed in seeds]
+        yield
     finally:
         rocelab("down", "--fabric", FABRIC)
 
@@ -123,7 +129,7 @@ def _told(seed: int, output: Path) -> Healthy:
 
 
 def judged(recording: Recording, kind: str, seed: int, did: str) -> Healthy:
-    """What all checks and the diagnosis say of a recording."""
+    """Return the verdicts of all checks and of the diagnosis on a recording."""
     counts, failed = dict.fromkeys((outcome.value for outcome in VerdictOutcome), 0), []
     for name in library.names():
         scenario = library.find(name)

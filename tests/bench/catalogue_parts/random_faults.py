@@ -3,13 +3,14 @@
     ./scripts/catalogue --random N [--vms N]               as many as that, on VMs side by side
     python3 -m tests.bench.catalogue_parts.random_faults --runs N   the same in one VM: with RDMA, in virtual time
 
-Causes come in turn, all else is drawn by the seed. What was injected is known here, to judge by, and the diagnosis
-reads the recording.
+Causes come in turn, all else is drawn by the seed. Only this module knows the injected fault; the diagnosis reads
+the recording.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import random
 import sys
@@ -30,10 +31,11 @@ from lab.scenario.traffic.workload import RESENT, circulating, probe
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.record.recorder import Recorder
 from tests.bench.catalogue_parts.draws import CAUSES, Drawn, drawn
+from tests.bench.seed_results import SeedResults
 from tests.fabric.command import TOPOLOGIES, rocelab
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 FABRIC: Final = "incast"
 _SMALL, _LARGE = 1000, 8000
@@ -42,7 +44,7 @@ _SMALL, _LARGE = 1000, 8000
 
 @dataclass(frozen=True)
 class Judged:
-    """What was said of a run."""
+    """The diagnosis of a run."""
 
     recording: str
     seed: int
@@ -55,7 +57,7 @@ class Judged:
     """Whether the first is right, and its places are, too."""
     among_three: bool
     alarm: str
-    """What is said to be wrong before anything is; "" where nothing is."""
+    """The fault that was reported before there was one; "" without."""
 
 
 def main() -> int:
@@ -67,8 +69,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rocelab-") as scratch:
-        runs = play(range(asked.seed, asked.seed + asked.runs), asked.output or Path(scratch))
-    told = [asdict(each) for each in runs]
+        told = play(range(asked.seed, asked.seed + asked.runs), asked.output or Path(scratch))
     if asked.json:
         print(json.dumps(told))
     else:
@@ -81,11 +82,16 @@ def good(told: Mapping[str, Any]) -> bool:
     return bool(told["placed"]) and not told["alarm"]
 
 
-def play(seeds: Sequence[int], output: Path) -> list[Judged]:
-    """A run for each seed, on one fabric."""
+def play(seeds: Sequence[int], output: Path) -> list[dict[str, Any]]:
+    """A run for each seed that has no result yet, on one fabric; the results of all."""
+    return SeedResults(output, "random").play(seeds, _running, lambda seed: asdict(_told(seed, output)))
+
+
+@contextlib.contextmanager
+def _running() -> Iterator[None]:
     rocelab("up", TOPOLOGIES / f"{FABRIC}.yaml")
     try:
-        return [_told(seed, output) for seed in seeds]
+        yield
     finally:
         rocelab("down", "--fabric", FABRIC)
 
@@ -130,7 +136,7 @@ def _told(seed: int, output: Path) -> Judged:
 
 
 def judged(recording: Recording, seed: int, fault: Drawn) -> Judged:
-    """What the diagnosis says of a recording, and how right that is."""
+    """Diagnose a recording, and compare the answer with the fault."""
     shown, before = diagnose_run(recording, "observe"), diagnose_run(recording, "baseline")
     named = [each.cause for each in shown.causes]
     first = named[:1] == [fault.cause]

@@ -1,4 +1,4 @@
-"""What a fabric does that nothing is wrong with: seven sorts of work on topologies/incast.yaml, drawn at random."""
+"""The work of a healthy fabric: seven sorts on topologies/incast.yaml, drawn at random."""
 
 from __future__ import annotations
 

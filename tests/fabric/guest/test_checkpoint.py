@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
+from lab.vm.checkpoints import checkpoint
 from tests.fabric.command import hosts
 from tests.patience import PATIENCE
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 ROOT = Path(__file__).parents[3]
 
@@ -43,7 +44,7 @@ class Machine:
 
     def __call__(self, *words: str, expect: int = 0) -> str:
         program = self.start(*words)
-        out, err = program.communicate(timeout=600)
+        out, err = program.communicate(timeout=1200)
         assert program.returncode == expect, f"{words} ended with {program.returncode}: {out}{err}"
         return out if expect == 0 else err
 
@@ -59,7 +60,12 @@ class Machine:
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """It resumes from a copy of the checkpoint of the VM that booted last, if that fits. Otherwise it boots."""
     made = Machine(tmp_path_factory.mktemp("machine"))
+    checkpoint.folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+    with checkpoint._locked():  # no command prunes it meanwhile
+        for booted in [one for one in checkpoint.every() if one.name.startswith("booted-")][:1]:
+            shutil.copytree(booted.folder, made.checkpoints / booted.name)
     yield made
     made("vm", "down")
     shutil.rmtree(made.checkpoints)  # gigabytes, which pytest would keep for three runs
@@ -75,7 +81,7 @@ def topology() -> Iterator[Path]:
 
 def test_a_state_that_was_saved_is_continued_from(machine: Machine) -> None:
     machine("vm", "up", "--time", "virtual")
-    assert len(machine.names("booted")) == 1
+    assert machine.names("booted")
     machine.guest("echo kept >/root/mark")
     assert "checkpoint mine" in machine("vm", "checkpoint", "save", "mine")
     # It goes on, with the folders that it had given up for a moment.
@@ -124,10 +130,21 @@ def cut_short(machine: Machine, file: str, octets: int, how: signal.Signals) -> 
     return saving.returncode
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+FROZEN = ("state/frozen", 0)
+DISK = ("checkpoints/.saving-*/disk.qcow2", 1)
+MEMORY = ("checkpoints/.saving-*/memory", 1 << 20)
+
+
 @pytest.mark.parametrize(
-    ("file", "octets"),
-    [("state/frozen", 0), ("checkpoints/.saving-*/disk.qcow2", 1), ("checkpoints/.saving-*/memory", 1 << 20)],
+    ("file", "octets", "how"),
+    [
+        pytest.param(*FROZEN, signal.SIGKILL, marks=pytest.mark.long),
+        pytest.param(*FROZEN, signal.SIGINT, marks=pytest.mark.long),
+        pytest.param(*DISK, signal.SIGKILL, marks=pytest.mark.long),
+        (*DISK, signal.SIGINT),
+        (*MEMORY, signal.SIGKILL),
+        pytest.param(*MEMORY, signal.SIGINT, marks=pytest.mark.long),
+    ],
 )
 def test_a_save_that_is_cut_short_leaves_a_vm_that_goes_on(
     machine: Machine, file: str, octets: int, how: signal.Signals
@@ -154,7 +171,12 @@ def test_a_fabric_that_was_up_before_is_there_at_once(machine: Machine, topology
     assert machine.up(topology)["restored"]
     machine("--vm", "exec", "h1", "--", "ping", "-c", "1", "-W", "5", "h2")
     assert "exists" in machine("--vm", "up", str(topology), expect=2)
-    # From a VM that has only booted, too; and another file is another fabric.
+
+
+@pytest.mark.long
+def test_it_is_there_in_a_vm_that_has_only_booted_and_not_for_another_file(machine: Machine, topology: Path) -> None:
+    machine("vm", "down")
+    machine.up(topology)
     machine("vm", "down")
     machine("vm", "up")
     assert machine.up(topology)["restored"]

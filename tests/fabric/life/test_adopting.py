@@ -1,4 +1,4 @@
-"""Namespaces that others have made get names of ours, and lose nothing when these are gone; ip-netns(8) judges."""
+"""Namespaces of other programs get rocelab's names, and lose nothing when these are gone; ip-netns(8) judges."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_without_what_it_needs(directory: str, complaint: str) -> None:
 
 
 def test_without_root() -> None:
-    """A user namespace in which we are nobody in particular."""
+    """A user namespace in which the command is an unprivileged user."""
     assert "needs root: use sudo, or --vm" in refused("unshare", "--user", "--map-user=65534")
 
 
@@ -111,7 +111,7 @@ def test_up_waits_for_sessions_that_no_leaf_has_a_path_less_without(tmp_path: Pa
 
 
 def not_converged(tmp_path: Path, topology: Path, deaf: str, seconds: int) -> str:
-    """The line that tells so, where the bgpd of nodes does not listen whose command line is like ``deaf``."""
+    """The line of the error, where the bgpd of nodes whose command line is like ``deaf`` does not listen."""
     wrapper, real = tmp_path / "bgpd", tmp_path / "real"
     shutil.copy("/usr/lib/frr/bgpd", real)
     wrapper.write_text(f'#!/bin/sh\ncase "$*" in\n{deaf}) exec {real} --bgp_port 0 "$@" ;;\nesac\nexec {real} "$@"\n')

@@ -47,7 +47,7 @@ exit 9
 
 @pytest.fixture
 def root(tmp_path: Path) -> Iterator[Path]:
-    """A folder to be a root. What still runs in it at the end, because a test failed, is ended."""
+    """A folder to be a root. Processes that still run in it at the end, because a test failed, are ended."""
     root = tmp_path / "root"
     root.mkdir()
     yield root

@@ -5,7 +5,6 @@ Judges: ping, and the whole host before and after.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -13,10 +12,9 @@ import pytest
 from lab.backends.fabric_state import FabricState
 from lab.kernel.process.netns import Namespace
 from tests.fabric.command import hosts, rocelab, rocelab_json
-from tests.patience import PATIENCE
+from tests.patience import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 NAME: Final = "declared"
@@ -29,13 +27,6 @@ FAULTS: Final = """faults:
 def pings(source: str, target: str) -> bool:
     node = Namespace(f"rl-{NAME}.{source}", FabricState(NAME).groups / source)
     return node.run(["ping", "-c", "1", "-W", "1", target], check=False).returncode == 0
-
-
-def until(done: Callable[[], bool], timeout: float = PATIENCE) -> None:
-    deadline = time.monotonic() + timeout
-    while not done():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.1)
 
 
 @pytest.mark.usefixtures("unchanged")

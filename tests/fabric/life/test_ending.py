@@ -1,4 +1,4 @@
-"""Taking a fabric down ends what runs in it, all of that, and nobody else's process that has a pid of it by now."""
+"""Taking a fabric down ends all processes in it, and no other process that has got one of their pids."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_daemons_end_though_their_namespace_has_lost_its_name(
 
 @pytest.fixture
 def forking() -> Iterator[tuple[process.Process, dict[str, int]]]:
-    """Who is alone in a namespace, and ends at a line of input when it has started another; and the cookie."""
+    """A process alone in a namespace, which starts another at a line of input and ends; and the cookie."""
     cookies: dict[str, int] = {}
     netns.create(["rl-forking"], cookies.update)
     program = Namespace("rl-forking").start(["sh", "-c", "read line; sleep 600 &"], stdin=process.PIPE)

@@ -12,7 +12,7 @@ from tests.installed import build, install, run
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.fabric, pytest.mark.usefixtures("unchanged")]
+pytestmark = [pytest.mark.fabric, pytest.mark.long, pytest.mark.usefixtures("unchanged")]
 
 
 def test_up_record_and_report_without_a_checkout(tmp_path: Path) -> None:

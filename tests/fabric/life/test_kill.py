@@ -1,17 +1,22 @@
-"""``kill -9`` at every system call of up and down, and at random moments, and nothing is ever left."""
+"""``kill -9`` at system calls of up and down, and at random moments, and nothing is ever left.
+
+CI kills each command at the first, the middle and the last system call of each sort. At every one, and at more random
+moments, it is killed by the tests that are ``long``.
+"""
 
 import contextlib
 import random
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.fabric import snapshot
 from tests.fabric.command import hosts, rocelab, rocelab_json, running
-from tests.fabric.kill_matrix import OUTCOMES, printed, walk
+from tests.fabric.kill_matrix import OUTCOMES, every, printed, some, walk
 
 pytestmark = [pytest.mark.fabric, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -19,8 +24,6 @@ KILLED_AT = {
     "up": {"setns", "unshare", "mount", "link", "netlink", "journal", "clone", "mkdir", "symlink"},
     "down": {"setns", "umount", "unlink", "rmdir"},
 }
-ROUNDS = 3
-INTERRUPTS = 30
 START_UP = 0.5
 """Seconds, more than Python needs before the signals have handlers."""
 SEED = 20261120
@@ -51,7 +54,7 @@ def doomed(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def durations(doomed: Path) -> dict[tuple[str | Path, ...], float]:
-    """How long each command takes when nobody disturbs it."""
+    """The time that each command takes undisturbed."""
     seconds: dict[tuple[str | Path, ...], float] = {}
     for command in (("up", doomed), ("down", "--fabric", "doomed")):
         began = time.monotonic()
@@ -60,22 +63,29 @@ def durations(doomed: Path) -> dict[tuple[str | Path, ...], float]:
     return seconds
 
 
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize("chosen", [some, pytest.param(every, marks=LONG)], ids=["some", "every"])
 @pytest.mark.parametrize("command", ["up", "down"])
-def test_nothing_survives_a_kill_at_any_system_call(command: str, tmp_path: Path) -> None:
+def test_nothing_survives_a_kill_at_any_system_call(
+    command: str, chosen: Callable[[Mapping[str, int]], Iterable[str]], tmp_path: Path
+) -> None:
     """A name in the journal and not yet in the kernel, a file and no mount, a program and no cgroup, and so on."""
     file = hosts(tmp_path, "doomed", "h1", "h2")
     words: tuple[str | Path, ...] = ("up", file) if command == "up" else ("down", "--fabric", "doomed")
-    outcomes, left = walk(words, lambda: command == "down" and rocelab("up", file))
+    outcomes, left = walk(words, lambda: command == "down" and rocelab("up", file), chosen)
     print(printed(outcomes))
     assert left == []
     assert {call for call, counted in outcomes.items() if counted[OUTCOMES[0]]} >= KILLED_AT[command]
 
 
-def test_commands_at_once_leave_nothing_of_each_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rounds", [1, pytest.param(3, marks=LONG)])
+def test_commands_at_once_leave_nothing_of_each_other(rounds: int, tmp_path: Path) -> None:
     """Fabrics whose nodes would have had the same names, the same fabric twice, and both ways at once."""
     before = snapshot.take()
     files = [hosts(tmp_path, "doomed", "b-c", "d"), hosts(tmp_path, "doomed-b", "c", "d")]
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         with contextlib.ExitStack() as stack:
             ups = [stack.enter_context(running("up", file)) for file in (*files, files[0])]
             codes = sorted(up.wait(120) for up in ups)
@@ -93,7 +103,7 @@ def test_commands_at_once_leave_nothing_of_each_other(tmp_path: Path) -> None:
         assert before.differences(snapshot.take()) == []
 
 
-@pytest.mark.parametrize("kills", [25, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [10, pytest.param(100, marks=LONG)])
 def test_nothing_survives_kill_and_down(kills: int, durations: dict[tuple[str | Path, ...], float]) -> None:
     before = snapshot.take()
     chance = random.Random(SEED)
@@ -107,11 +117,12 @@ def test_nothing_survives_kill_and_down(kills: int, durations: dict[tuple[str | 
         assert before.differences(snapshot.take()) == [], f"after kill {killed} of {command}"
 
 
-def test_an_interrupted_up_undoes_itself(durations: dict[tuple[str | Path, ...], float]) -> None:
+@pytest.mark.parametrize("interrupts", [10, pytest.param(30, marks=LONG)])
+def test_an_interrupted_up_undoes_itself(interrupts: int, durations: dict[tuple[str | Path, ...], float]) -> None:
     before = snapshot.take()
     chance = random.Random(SEED)
     (up, duration), (down, _) = durations.items()
-    for attempt in range(INTERRUPTS):
+    for attempt in range(interrupts):
         number = chance.choice((signal.SIGINT, signal.SIGTERM))
         _end_after(up, chance.uniform(START_UP, duration), number)
         # A signal that comes when all is done finds a whole fabric, and leaves it.

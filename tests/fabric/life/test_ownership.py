@@ -21,7 +21,7 @@ NETNS = Path("/run/netns")
 
 @contextmanager
 def foreign(name: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A namespace that somebody else made, and his program in it."""
+    """A namespace that another program made, and a process in it."""
     mounted = f" {NETNS} " in Path("/proc/self/mountinfo").read_text(encoding="ascii")  # is_mount sees no bind mount
     subprocess.run(["ip", "netns", "add", name], check=True)
     with subprocess.Popen(["ip", "netns", "exec", name, "sleep", "600"]) as program:
@@ -46,7 +46,7 @@ def test_nodes_of_two_fabrics_never_share_a_name(tmp_path: Path) -> None:
 
 
 def test_undo_leaves_a_namespace_that_came_by_a_journalled_name(tmp_path: Path) -> None:
-    """Killed between the journal's line and the making; then somebody takes the name."""
+    """Killed between the journal's line and the creation; then another program takes the name."""
     file = hosts(tmp_path, "own", "h1", "h2")
     assert injected("link:1:after:SIGKILL", "up", file).returncode == -signal.SIGKILL
     assert {path.name for path in NETNS.iterdir()} == {"rl-own.leaf"}  # a file, not yet a namespace

@@ -11,18 +11,17 @@ import select
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from lab.backends.fabric_state import all_fabrics
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, until
 from tests.pytest_run import EXAMPLE, ROOT, run, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 BROKEN: Final = """
 import pytest
@@ -117,10 +116,3 @@ def test_a_run_that_is_killed_leaves_no_fabric(copied: Path) -> None:
             running.wait(PATIENCE)
             until(lambda: all_fabrics() == [])
             until(lambda: len(select.select(descriptors, [], [], 0)[0]) == len(descriptors))
-
-
-def until(done: Callable[[], bool], timeout: float = PATIENCE) -> None:
-    deadline = time.monotonic() + timeout
-    while not done():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.1)

@@ -44,7 +44,7 @@ def test_more_daemons_than_files_may_be_open(tmp_path: Path) -> None:
 
 
 def test_a_limit_that_cannot_be_raised_is_told(tmp_path: Path) -> None:
-    """Nobody raises a hard limit without CAP_SYS_RESOURCE."""
+    """No process raises a hard limit without CAP_SYS_RESOURCE."""
     file = leaf_spine(tmp_path, 2, 14, 1)
     command = ["setpriv", "--bounding-set=-sys_resource", *argv("up", file)]
     limited = ["prlimit", "--nofile=64:64", *command]
@@ -55,9 +55,8 @@ def test_a_limit_that_cannot_be_raised_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize(
-    ("spines", "leaves", "hosts_per_leaf"), [(2, 16, 123), pytest.param(4, 62, 31, marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("spines", "leaves", "hosts_per_leaf"), [(2, 16, 123), (4, 62, 31)])
 def test_the_most_nodes_come_up_and_go(tmp_path: Path, spines: int, leaves: int, hosts_per_leaf: int) -> None:
     """Switches with their daemons, few or many, and hosts."""
     file = leaf_spine(tmp_path, spines, leaves, hosts_per_leaf)

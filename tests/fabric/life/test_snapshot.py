@@ -56,14 +56,14 @@ def others() -> process.Surroundings:
 
 
 def seen(bgpd: Path, within: process.Surroundings, place: process.Place = process.here) -> list[str]:
-    """What is seen of it when it is started."""
+    """The differences that it makes when it is started."""
     before = snapshot.take()
     with process.ended(lambda: place(lambda: process.start([bgpd, "600"], within=within))) as program:
         return [line.replace(str(program.pid), "PID") for line in before.differences(snapshot.take())]
 
 
 def test_what_our_commands_start_is_seen_and_what_others_start_is_not(bgpd: Path) -> None:
-    """Somebody's ``bgpd --version`` is none of ours, and our own is one."""
+    """A user's ``bgpd --version`` is no process of a fabric, and rocelab's own is one."""
     assert seen(bgpd, process.Surroundings()) == ["processes + bgpd PID"]
     assert seen(bgpd, others()) == []
 

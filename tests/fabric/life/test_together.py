@@ -1,4 +1,4 @@
-"""Commands at the same time: each waits for the other where it must, says for whom, and ends in a line or well."""
+"""Commands at the same time: each waits for the other where it must, names it, and succeeds or ends with one line."""
 
 from __future__ import annotations
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lab.backends import lifecycle
 from lab.telemetry.read.recording import Recording
 from tests.fabric import resident, snapshot
 from tests.fabric.command import rocelab, rocelab_json
+from tests.patience import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from lab.kernel.process.netns import Namespace
 
 pytestmark = pytest.mark.fabric
 
@@ -31,7 +34,13 @@ READY = {"ospf": "Full", "isis": "Up"}
 DAEMONS = {"ospf": {"ospfd", "ospf6d"}, "isis": {"isisd"}}
 
 
-@pytest.fixture(scope="module", params=["ospf ipv4", "isis ipv4", "isis ipv6", "ospf ipv6"])
+LONG = pytest.mark.long
+
+
+@pytest.fixture(
+    scope="module",
+    params=["ospf ipv4", pytest.param("isis ipv4", marks=LONG), "isis ipv6", pytest.param("ospf ipv6", marks=LONG)],
+)
 def underlay(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     protocol, family = request.param.split()
     file = tmp_path_factory.mktemp("underlay") / "fabric.yaml"
@@ -41,13 +50,6 @@ def underlay(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     yield protocol
     rocelab("down")
     assert before.differences(snapshot.take()) == []
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def status(expect: int = 0) -> Any:
@@ -145,6 +147,32 @@ def test_one_path_leaves_the_other_uplink_idle(underlay: str) -> None:
     until(lambda: [len(paths()), len(paths("h2", "h1"))] == [1, 2])
     rocelab("fault", "heal", "--all")
     until(lambda: len(paths()) == 2)
+
+
+def test_a_metric_that_changes_leaves_no_switch_without_a_route(underlay: str, tmp_path: Path) -> None:
+    """A spine replaces its routes of IS-IS: it never deletes one to add another, whatever the family."""
+    file = tmp_path / "monitor"
+    until(lambda: [len(paths()), len(paths("h2", "h1"))] == [2, 2])
+    spine = lifecycle.open_fabric(underlay).namespace("spine1")
+    with file.open("wb") as output:
+        monitor = spine.start(["ip", "-oneline", "monitor", "route"], stdout=output)
+    try:
+        until(lambda: _is_heard(spine, file))
+        rocelab("fault", "inject", "one-path", "leaf1")
+        until(lambda: len(paths()) == 1)
+        rocelab("fault", "heal", "--all")
+        until(lambda: len(paths()) == 2)
+    finally:
+        monitor.kill()
+        monitor.wait()
+    assert [line for line in file.read_text().splitlines() if "Deleted" in line and "proto isis" in line] == []
+
+
+def _is_heard(spine: Namespace, file: Path) -> bool:
+    """Whether the monitor reports a change; ``ip monitor`` does not say when it listens."""
+    spine.run(["ip", "route", "add", "blackhole", "192.0.2.1", "table", "99"])
+    spine.run(["ip", "route", "del", "blackhole", "192.0.2.1", "table", "99"])
+    return "192.0.2.1" in file.read_text()
 
 
 def test_a_router_is_asked_by_vtysh(underlay: str) -> None:

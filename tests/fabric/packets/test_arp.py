@@ -43,7 +43,7 @@ def test_who_has_an_address_answers_and_all_who_have_it(spaces: dict[str, Namesp
 
 
 def test_each_is_asked_where_the_question_says(spaces: dict[str, Namespace]) -> None:
-    """At the same time from several nodes, and nobody hears the answers to another."""
+    """At the same time from several nodes, and none receives the answers to another."""
     answers = ask([Question(spaces[name], "eth1", source, ASKER) for name, source in (("b", ONE), ("c", TWO))])
     assert answers == [{MACS["a"]}, {MACS["a"]}]
 

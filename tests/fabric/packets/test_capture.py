@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -19,6 +21,7 @@ from lab.kernel.packets.live_capture import LinkCount, LiveCapture, Point
 from lab.kernel.process import netns
 from lab.kernel.process.netns import Namespace
 from lab.kernel.process.process import find_tool, run
+from lab.rdma.sysfs import until
 from lab.wire.craft import build
 from lab.wire.filter.parse import parse
 from lab.wire.frame import Icrc, decode
@@ -29,6 +32,7 @@ from lab.wire.syndrome import Syndrome
 from lab.wire.udp_ports import ROCEV2_PORT
 from tests.fabric.frames import THERE, numbered, send, write
 from tests.inside import entered
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +73,7 @@ def rocev2_port(namespace: Namespace) -> socket.socket:
 
 
 class Captured:
-    """What a test captured: the counts, and the file read back."""
+    """The capture of a test: the counts, and the file read back."""
 
     def __init__(self, counts: tuple[LinkCount, ...], data: bytes) -> None:
         self.counts = counts
@@ -248,6 +252,44 @@ def test_what_the_ring_cannot_hold_is_counted() -> None:
     assert captured.frames() == frames[: count.packets]
     statistics = captured.reader.statistics[0]
     assert (statistics.received, statistics.dropped) == (len(frames), count.dropped)
+
+
+BLOCKS, BLOCK, SIZE = 24, 1500, 1500
+STORED = SIZE + 32
+"""Bytes of a packet in a file: an Enhanced Packet Block without options."""
+
+
+def holds(file: Path, packets: int) -> bool:
+    """Whether so many packets are in a file."""
+    return file.stat().st_size >= packets * STORED
+
+
+@pytest.mark.usefixtures("veth")
+def test_it_keeps_what_dumpcap_keeps_of_the_same_packets(tmp_path: Path) -> None:
+    """Side by side with rings of as many bytes. The sender waits for dumpcap, so that dumpcap loses none."""
+    ours, theirs = tmp_path / "ours.pcapng", tmp_path / "theirs.pcapng"
+    frames = [numbered(number, size=SIZE) for number in range(BLOCKS * BLOCK)]  # 54 MB, more than a ring holds
+    words: list[str | Path] = [find_tool("dumpcap", "wireshark-common"), "-q", "-i", "eth1", "-B", "32", "-w", theirs]
+    with (
+        RIGHT.start(words, stderr=subprocess.PIPE) as dumping,
+        ours.open("wb", buffering=0) as output,
+        LiveCapture([point(RIGHT)], Writer(output)) as capture,
+    ):
+        assert dumping.stderr is not None
+        while not dumping.stderr.readline().startswith("File:"):  # it listens from here on
+            assert dumping.poll() is None
+        capture.start()
+        for first in range(0, len(frames), BLOCK):
+            send(LEFT, *frames[first : first + BLOCK])
+            assert until(functools.partial(holds, theirs, first + BLOCK), timeout=PATIENCE)
+        (count,) = capture.stop()
+        dumping.send_signal(signal.SIGINT)
+        dumping.communicate(timeout=PATIENCE)
+    kept = Reader(io.BytesIO(theirs.read_bytes()), "theirs")
+    assert [bytes(record.data) for record in kept] == frames
+    assert (kept.statistics[0].received, kept.statistics[0].dropped) == (len(frames), 0)
+    assert (count.packets, count.dropped) == (len(frames), 0)
+    assert Captured((count,), ours.read_bytes()).frames() == frames
 
 
 @pytest.mark.usefixtures("veth")

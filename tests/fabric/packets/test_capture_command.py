@@ -65,7 +65,7 @@ def grown(file: Path, size: int) -> None:
 
 
 def heard(file: Path) -> set[int]:
-    """The interfaces of which there are packets so far."""
+    """The interfaces with packets so far."""
     return (
         {record.interface for record in Reader(io.BytesIO(file.read_bytes()), "so far")} if file.exists() else set()
     )
@@ -288,7 +288,7 @@ def test_on_event_keeps_what_led_to_it_and_ends(fabric: str, tmp_path: Path) -> 
 
 @pytest.fixture
 def extcap() -> Iterator[None]:
-    """The program in Wireshark's own folder: of root it takes no other. What was there comes back."""
+    """The program in Wireshark's own folder: of root it takes no other. The earlier program comes back."""
     program = wiresharks_folder() / "rocelab"
     before = program.read_bytes() if program.exists() else None
     rocelab("extcap", "--install")
@@ -302,7 +302,7 @@ def extcap() -> Iterator[None]:
 
 @pytest.mark.usefixtures("extcap")
 def test_tshark_captures_from_a_link_in_its_list(fabric: str) -> None:
-    """By the program that one command installs: listed by tshark -D, and captured from with a filter of ours."""
+    """By the program that one command installs: tshark -D lists the link, and -i captures from it with a filter."""
     tshark = find_tool("tshark", "tshark")
     listed = run([tshark, "-D"]).stdout
     assert f"rocelab:{fabric}:leaf1:swp3 (rocelab {fabric} leaf1:swp3 to h1:eth1)" in listed

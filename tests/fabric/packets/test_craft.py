@@ -45,7 +45,7 @@ def fabric() -> Iterator[None]:
 
 
 class Seen:
-    """What comes in at leaf1:swp3 meanwhile, less what the stack of h1 says by itself."""
+    """The packets that arrive at leaf1:swp3 meanwhile, without those that the stack of h1 sends by itself."""
 
     def __init__(self) -> None:
         self._output = io.BytesIO()

@@ -82,7 +82,7 @@ def test_programs_are_known_before_a_signal_can_come(monkeypatch: pytest.MonkeyP
 
 
 def test_a_socket_made_inside_is_of_the_node() -> None:
-    """What the entering is for: nothing is up there."""
+    """The reason to enter: nothing is up there."""
     made = NODE.inside(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     with made, pytest.raises(OSError, match="Network is unreachable"):
         made.connect(("127.0.0.1", 9))

@@ -53,7 +53,7 @@ def ping(space: Namespace, address: str, count: int, *words: str) -> Echoes:
 
 
 def place(order: int = 1) -> ImpairmentHook:
-    """What the leaf receives from h1."""
+    """The packets that the leaf receives from h1."""
     (link,) = json.loads(LEAF.run(["ip", "-json", "link", "show", "swp1"]).stdout)
     return ImpairmentHook(LEAF, link["ifindex"], Hook.INGRESS, order)
 

@@ -27,7 +27,7 @@ TBF = ["rate", "64bit", "burst", "2kb", "limit", "3000"]
 
 @pytest.fixture
 def space() -> Iterator[Namespace]:
-    """Cables of which the first is slow and has dropped, and the last is down."""
+    """Cables: the first is slow and has dropped packets, and the last is down."""
     space = Namespace(f"rv-{os.getpid()}-list")
     netns.create([space.name])
     try:
@@ -38,7 +38,7 @@ def space() -> Iterator[Namespace]:
 
 
 def furnish(space: Namespace) -> None:
-    """Cables, on which nobody speaks of his own accord."""
+    """Cables on which no host sends by itself."""
     for name in ("all", "default"):
         space.run(["sysctl", "-qw", f"net.ipv6.conf.{name}.disable_ipv6=1"])
     lines = [f"link add a{n} mtu {1400 + n} type veth peer name b{n}" for n in range(CABLES)]

@@ -91,7 +91,8 @@ def iperf_server(node: str) -> Iterator[None]:
 def test_a_link_carries_no_more_than_its_rate_with_preamble_and_gap_counted(
     family: str, node: str, rate: float
 ) -> None:
-    """What the kernel counts of iperf3's packets and 24 octets each (IEEE 802.3 clauses 3.1.1 and 4.4.2), in 2 s.
+    """The kernel's count of iperf3's packets in 2 s, with 24 octets more for each (IEEE 802.3 clauses 3.1.1 and
+    4.4.2).
 
     It may be less, on a busy machine and elsewhere; tests/vm/kernel/test_tc.py has the rate itself, in virtual time.
     """

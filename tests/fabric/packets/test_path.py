@@ -14,10 +14,10 @@ from lab.kernel.process.netns import Namespace
 from tests.fabric import resident
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
 from tests.inside import entered
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.fabric, pytest.mark.backends]
 
@@ -136,13 +136,6 @@ def status() -> Any:
 def complaint_of_h1() -> str:
     (complaint,) = [str(each["complaint"]) for each in status()["nodes"] if each["name"] == "h1"]
     return complaint
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_a_loop_is_seen_by_path_and_named_by_diagnose() -> None:

@@ -1,4 +1,4 @@
-"""Probes in real namespaces: they find what is there, and leave nothing."""
+"""Probes in real namespaces: they find the neighbours, and leave nothing."""
 
 import pytest
 

@@ -63,7 +63,7 @@ def test_all_of_a_flow_comes_and_nothing_of_one_to_nowhere(spaces: tuple[Namespa
 def test_large_ones_do_not_pass_a_smaller_mtu(
     spaces: tuple[Namespace, Namespace, Namespace], end: tuple[int, str]
 ) -> None:
-    """At the sending end the router says so by ICMP, at the receiving end nobody does: the sweep finds the same."""
+    """At the sending end the router reports it by ICMP, at the receiving end none does: the sweep finds the same."""
     spaces[end[0]].run(["ip", "link", "set", "dev", end[1], "mtu", "1500"])
     for _ in range(2):  # ICMP has come by then, and the sender goes on all the same
         assert swept(flow(spaces, THERE, 61000)) == [Tally(20, 20, 4, 0)]

@@ -1,8 +1,8 @@
 """DCQCN in the registers of NVIDIA's NICs, with their resolution: alpha has 10 bits, rates are whole bit/s.
 
-Written from the description of the registers. A CNP raises two flags. The alpha timer folds one into alpha, the
-decrease timer turns the other into a cut, and increases come by a timer and a byte counter. The first CNP of a QP
-starts the timers. A decrease period of 0 means the paper's rule: every CNP cuts, and alpha moves with it.
+Written from the description of the registers. A CNP raises two flags. The alpha timer folds one into alpha, and the
+decrease timer turns the other into a cut. Increases come by a timer and a byte counter. The first CNP of a QP starts
+the timers. A decrease period of 0 means the paper's rule: every CNP cuts, and alpha moves with it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Section 3.1: a CNP sets the target to the rate, cuts the rate by alpha / 2, and moves alpha towards 1 (equation 1).
 Without a CNP, alpha decays each alpha timer (equation 2). A timer and a byte counter raise the rate: F times halfway
-to the target (fast recovery), then with a target that grows by R_AI (additive increase), and by R_HAI once both have
-counted beyond F (hyper increase). Any CNP starts over.
+to the target (fast recovery). Then the target grows by R_AI (additive increase), and by R_HAI once both have counted
+beyond F (hyper increase). Any CNP starts over.
 """
 
 from __future__ import annotations

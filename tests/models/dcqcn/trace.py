@@ -1,4 +1,4 @@
-"""What every model of a reaction point is fed with, and what it yields.
+"""The input of every model of a reaction point, and its output.
 
 The models are written from published descriptions and share no code with the data plane. Times are int nanoseconds,
 rates int or float bit/s, alpha a fraction of 1.

@@ -5,11 +5,15 @@ from __future__ import annotations
 import pytest
 
 from lab.wire.frame import decode
+from lab.wire.udp_ports import GENEVE_PORT
 from tests.unit.analysis import packets
 from tests.unit.analysis.stories import requests, told
 
+UDP_PORT = slice(36, 38)
 UDP_LENGTH = slice(38, 40)
+VXLAN = slice(42, 50)
 IP_LENGTH = slice(16, 18)
+ETHERNET = 14
 
 
 def unbounded(frame: bytes, *, ip: bool) -> bytes:
@@ -29,6 +33,31 @@ def test_a_tunnel_without_a_length_is_read(ip: bool, count: int) -> None:
     flow = requests(facts)
     assert (flow.packets, flow.payload, facts.damage_count) == (count, 100 * count, 0)
     assert flow.vni == 10
+
+
+def geneve(frame: bytes, options: bytes, *, bridged: bool) -> bytes:
+    """A frame in VXLAN as one in GENEVE (RFC 8926 section 3.4), with its Ethernet header inside or without it."""
+    octets = bytearray(frame)
+    octets[UDP_PORT] = GENEVE_PORT.to_bytes(2)
+    inner = 0 if bridged else ETHERNET
+    kind = "6558" if bridged else "0800"
+    octets[VXLAN] = bytes([len(options) // 4, 0]) + bytes.fromhex(kind) + octets[VXLAN][4:7] + b"\0" + options
+    start = VXLAN.stop + len(options)
+    return bytes(octets[:start] + octets[start + inner :])
+
+
+@pytest.mark.parametrize("count", [1, 100])
+@pytest.mark.parametrize("options", [b"", bytes.fromhex("0101000100000005")])
+@pytest.mark.parametrize("bridged", [True, False])
+def test_geneve_without_a_length_is_read(bridged: bool, options: bytes, count: int) -> None:
+    frames = [geneve(packets.vxlan(packets.send(psn)), options, bridged=bridged) for psn in range(count)]
+    facts = told([unbounded(frame, ip=True) for frame in frames])
+    flow = requests(facts)
+    assert (flow.packets, flow.payload, flow.vni, facts.damage_count) == (count, 100 * count, 10, 0)
+    frame = decode(unbounded(frames[0], ip=True))
+    assert not frame.damage
+    assert frame.inner is not None
+    assert frame.inner.bth is not None
 
 
 def test_a_large_datagram_in_a_tunnel_is_no_damage() -> None:

@@ -38,5 +38,5 @@ def test_links_of_hosts_say_what_their_nics_do(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_preset_without_congestion_control_is_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (note,) = notes(fabric("lab"), tmp_path, monkeypatch, "h1:eth1")
+    (note,) = notes(fabric("pfc-ecn"), tmp_path, monkeypatch, "h1:eth1")
     assert note.endswith(": off")

@@ -27,7 +27,7 @@ TAKEN_AWAY = ["ingress redirection", "rx-eth1 gone"]
 
 @pytest.fixture
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
-    return run(fabric("lab"), tmp_path, monkeypatch)
+    return run(fabric("pfc-ecn"), tmp_path, monkeypatch)
 
 
 def change(running: Running, ports: str, *assignments: str) -> live_qos.QosChangeResult:

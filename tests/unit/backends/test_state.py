@@ -186,7 +186,7 @@ def test_no_fabric_and_several_fabrics_say_what_to_do(root: Path) -> None:
 
 def test_changed_qos_comes_back_and_goes_with_the_fabric(root: Path) -> None:
     topology = load_topology(
-        "name: a\nqos: lab\ngenerate: {shape: leaf-spine, spines: 1, leaves: 1, hosts_per_leaf: 1}"
+        "name: a\nqos: pfc-ecn\ngenerate: {shape: leaf-spine, spines: 1, leaves: 1, hosts_per_leaf: 1}"
     )
     nodes = resolve(topology)
     state = FabricState("a")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +16,7 @@ from lab.model.load import load_topology
 from lab.model.qos.port import CLASSES
 from lab.model.qos.resolve import resolve
 from lab.rdma.sysfs import Gid
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +74,7 @@ def test_queue_counters_add_up_drops_for_every_reason() -> None:
 
 
 def test_mlnx_qos_shows_trust_pfc_and_scheduling() -> None:
-    topology = load_topology("name: q\nqos: lab\ngenerate: {shape: leaf-spine, spines: 1, leaves: 1}\n")
+    topology = load_topology("name: q\nqos: pfc-ecn\ngenerate: {shape: leaf-spine, spines: 1, leaves: 1}\n")
     node = resolve(topology)["h1"]
     lines = list(nic_tools.qos_settings(node, node.ports["eth1"]))
     assert lines[1] == "Priority trust state: dscp"
@@ -97,6 +100,14 @@ def test_every_command_can_be_started() -> None:
     found = sorted(path.name for path in emulated.COMMANDS.iterdir())
     assert found == ["ethtool", "mlnx_qos", "show", "show_gids"]
     assert all(os.access(path, os.X_OK) for path in emulated.COMMANDS.iterdir())
+
+
+def test_only_tools_that_show_counters_import_the_modules_of_commands() -> None:
+    """Without KVM, the import takes seconds."""
+    script = "import sys, lab.cli.emulated.__main__; print(sorted({'typer', 'rich', 'pydantic'} & set(sys.modules)))"
+    argv = [sys.executable, "-c", script]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert done.stdout == "[]\n", done.stderr
 
 
 def test_the_real_tool_is_none_of_ours_by_whatever_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,11 +34,14 @@ WORDS: Final[dict[str, str]] = {
     "craft": "pfc --send h1:eth1",
     "record start": "-o run",
     "top": "--stream",
+    "metrics serve": "--stream --port 0",
     "dissect": f"{CAPTURE} --filter host==h1",
     "analyze": f"{CAPTURE} --filter host==h1",
 }
 """What a command needs besides."""
 EVERY: Final = dict(every_command())
+SERVERS: Final = {"mcp"}
+"""Commands that begin without a fabric, and report in each answer that none runs."""
 WITH_FABRIC: Final = [
     path for path, command in EVERY.items() if "--fabric" in {o for p in command.params for o in p.opts}
 ]
@@ -47,7 +50,7 @@ WITH_FABRIC: Final = [
 def test_every_command_on_a_fabric_that_runs_has_it() -> None:
     """Except ``scenario break``, which builds one of its own, and those of captures, which take a file, too."""
     on_fabric = {path for path, entry in walk() if Target.FABRIC in entry.targets}
-    assert on_fabric - {"scenario break"} == set(WITH_FABRIC) - {"dissect", "analyze"}
+    assert on_fabric - {"scenario break"} == set(WITH_FABRIC) - {"dissect", "analyze"} - SERVERS
 
 
 @pytest.mark.parametrize("path", WITH_FABRIC)
@@ -61,7 +64,7 @@ def test_it_is_declared_alike(path: str) -> None:
     assert not any("--name" in parameter.opts for parameter in EVERY[path].params)
 
 
-@pytest.mark.parametrize("path", WITH_FABRIC)
+@pytest.mark.parametrize("path", sorted(set(WITH_FABRIC) - SERVERS))
 def test_one_that_does_not_run_is_answered_alike(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "a.pcapng"
     file.write_bytes(pcapng(records([packets.send(1)])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 from pathlib import Path
@@ -50,3 +51,23 @@ def test_the_tour_refuses_a_part_that_it_does_not_have(path: str, tmp_path: Path
     done = run("tour", "incast", "incats", where=tmp_path, PATH=path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("tour: no part incats; there is incast ")
+
+
+def chapters() -> list[str]:
+    """The pages of the site, as ``scripts/site.py`` has them; Sphinx is not needed to read them."""
+    tree = ast.parse((ROOT / "scripts" / "site.py").read_text(encoding="utf-8"))
+    (found,) = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "CHAPTERS"
+        and node.value is not None
+    ]  # fmt: skip
+    return [page for pages in found.values() for page in pages]
+
+
+def test_each_page_is_in_one_chapter_of_the_site() -> None:
+    """Sphinx would reject another one only in CI, where the site is built."""
+    generated = {"modules", "commands", "CONTRIBUTING"}
+    pages = chapters()
+    assert len(pages) == len(set(pages))
+    assert set(pages) - generated == {page.stem for page in (ROOT / "lab" / "docs").glob("*.md")}

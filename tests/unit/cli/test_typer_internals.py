@@ -10,13 +10,15 @@ from typing import Final
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from lab.cli import typer_internals
+from lab.cli.app import app
 
 ROOT: Final = Path(__file__).parents[3]
 NAMES: Final = {
     "typer._click.core": ("Command", "Context"),
-    "typer._click.exceptions": ("NoArgsIsHelpError", "UsageError"),
+    "typer._click.exceptions": ("BadParameter", "NoArgsIsHelpError", "UsageError"),
     "typer._click.globals": ("get_current_context",),
     "typer._coercion": ("RuntimeParam", "TypeDescriptor", "build_runtime_param"),
     "typer._param_types": ("coerce_cli_path",),
@@ -97,3 +99,17 @@ def test_the_parser_keeps_the_places_of_words() -> None:
         assert type(context.params["name"]) is str
         output, *_ = (each for each in command.params if each.name == "output")
         assert [(str(word), word.place) for word in typer_internals.typed_words(context, output)] == [("d", place)]
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("diagnose", "run", "--from"), ("compare", "a", "b", "--until"), ("replay", "run", "--at"),
+        ("record", "start", "run", "--hz"), ("compare", "a", "b", "--threshold"), ("capture", "h1", "--seconds"),
+    ],
+)  # fmt: skip
+def test_a_number_that_is_not_finite_is_a_usage_error(words: tuple[str, ...], value: str) -> None:
+    done = CliRunner().invoke(app, [*words[:-1], f"{words[-1]}={value}"])
+    assert done.exit_code == 2
+    assert words[-1] in done.output

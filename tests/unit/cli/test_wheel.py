@@ -17,7 +17,8 @@ VECTOR = ROOT / "tests/unit/wire/vectors/rxe-ipv4.pcapng"
 MODULES = {f"lab/{path.relative_to(ROOT / 'lab')}" for path in (ROOT / "lab").rglob("*.py")}
 _PATTERNS = (
     "docs/**/*.md", "docs/*.png", "docs/examples/**/*.y*ml", "report/assets/*", "**/*.bpf.c", "**/*.h",
-    "**/*.bpf-*.o", "**/*.layout.json", "py.typed", "cli/emulated/bin/*",
+    "**/*.bpf-*.o", "**/*.layout.json", "py.typed", "cli/emulated/bin/*", "telemetry/alerts/*.yml",
+    "telemetry/alerts/*.json",
 )  # fmt: skip
 _CARRIED = ("topologies/*", "scenarios/*.py", "scripts/guest/**/*", "scripts/requirements-dev.lock")
 DATA = {

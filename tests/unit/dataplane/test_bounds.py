@@ -58,7 +58,7 @@ def _plain(record: Any) -> Any:
 
 def test_a_record_is_filled_by_the_names_of_its_fields(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fields that change their places in the C struct keep their values."""
-    topology = fabric("lab")
+    topology = fabric("pfc-ecn")
     node, qos = number_ports(topology).nodes["leaf1"], resolve(topology)["leaf1"].ports["swp3"]
     record = port_record(qos, node, "swp3", "02:00:00:00:00:01")
     monkeypatch.setattr(configure, "CONFIG", _reordered(CONFIG))
@@ -99,7 +99,7 @@ def test_headroom_of_a_long_fast_link(preset: str, rate: str, delay: str) -> Non
 
 def test_a_change_of_a_running_port_is_refused_too() -> None:
     with pytest.raises(InvalidInput, match=r"ecn\.3\.kmax: kmax of 31.25 GB, at 25 Gb/s, is more than"):
-        change(node("lab", rate="25Gbit"), Role.LEAF, ["swp1"], ["ecn.3.kmax=10s"])
+        change(node("pfc-ecn", rate="25Gbit"), Role.LEAF, ["swp1"], ["ecn.3.kmax=10s"])
 
 
 AMOUNTS = st.one_of(

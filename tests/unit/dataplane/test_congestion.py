@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lab.dataplane.port_maps import PortMaps
     from lab.model.qos.port import NodeQos
 
-TOPOLOGY = fabric("lab")
+TOPOLOGY = fabric("pfc-ecn")
 NUMBERING = number_ports(TOPOLOGY)
 PEERS = {end: link.other(end) for link in TOPOLOGY.links for end in link.ends}
 

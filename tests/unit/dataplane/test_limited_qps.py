@@ -9,7 +9,7 @@ import numpy as np
 
 from lab.dataplane.limited_qps import LimitedQp, limited_qps
 from lab.dataplane.numbering import NodePorts, Numbering
-from lab.dataplane.port_layout import ALPHA_ONE, LIMITERS
+from lab.dataplane.port_layout import ALPHA_ONE, LIMITERS, RateAlgorithm
 from tests.unit.dataplane.made_maps import empty
 
 if TYPE_CHECKING:
@@ -50,11 +50,31 @@ def test_a_qp_is_described_at_the_nic_that_limits_it() -> None:
             rate=10**6,
             target=2 * 10**6,
             alpha=0.25,
+            rtt=None,
+            rtts=0,
             cnps=3,
             packets=7,
             waiting=2,
         )
     ]
+
+
+def test_a_qp_of_timely_has_an_rtt_and_no_alpha() -> None:
+    made = maps()
+    limiter = made.limiters[HOST.nic("eth2") * LIMITERS + 5]
+    limiter["algorithm"], limiter["rtt"], limiter["rtts"] = RateAlgorithm.TIMELY, 2_500_000, 9
+    (qp,) = limited_qps(made, HOST)
+    assert (qp.alpha, qp.rtt, qp.rtts) == (None, 0.0025, 9)
+
+
+def test_a_qp_that_has_ended_is_not_limited() -> None:
+    """The NIC gives its limiter back when it sends again; until then the QP's own generation is the closed one."""
+    made = maps()
+    named = made.limiters[HOST.nic("eth1") * LIMITERS + 5]
+    named["generation"], named["closed"] = 2, 1
+    assert [qp.qpn for qp in limited_qps(made, HOST)] == [17], "the QP before it has ended"
+    named["closed"] = 2
+    assert not list(limited_qps(made, HOST))
 
 
 def test_other_nodes_have_none() -> None:

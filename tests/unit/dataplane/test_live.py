@@ -15,7 +15,7 @@ from lab.model.topology import Role
 from tests.unit.dataplane.made_maps import configured
 from tests.unit.model.qos.fabrics import fabric
 
-TOPOLOGY = fabric("lab")
+TOPOLOGY = fabric("pfc-ecn")
 QOS = resolve(TOPOLOGY)
 NODE = number_ports(TOPOLOGY).nodes["leaf1"]
 PLAN = plan_addresses(TOPOLOGY)["leaf1"]

@@ -24,10 +24,10 @@ def wide(links: int, qos: str) -> Topology:
 
 def test_a_node_has_as_many_ports_as_its_clock_looks_at() -> None:
     most = NODE_PORTS - 1
-    assert number_ports(wide(most, "qos: lab\n")).nodes["n1"].count == most + 1
+    assert number_ports(wide(most, "qos: pfc-ecn\n")).nodes["n1"].count == most + 1
     assert number_ports(wide(most + 1, "")).nodes["n1"].count == most + 2
     with pytest.raises(UsageError, match=r"^node n[12] has 4096 lossless ports, and may have 4095:"):
-        number_ports(wide(most + 1, "qos: lab\n"))
+        number_ports(wide(most + 1, "qos: pfc-ecn\n"))
 
 
 def test_the_nics_of_all_hosts_are_numbered_and_switches_have_none() -> None:

@@ -9,10 +9,11 @@ from lab.dataplane.numbering import number_ports
 from lab.model.load import load_topology
 from lab.model.qos.resolve import resolve
 
-TOPOLOGY = load_topology(
-    "name: pair\nqos: lab\nnodes: {s1: {role: leaf}, h1: {role: host}, h2: {role: host}}\n"
+TEXT = (
+    "name: pair\nqos: pfc-ecn\nnodes: {s1: {role: leaf}, h1: {role: host}, h2: {role: host}}\n"
     "links: [{ends: [h1, s1]}, {ends: [h2, s1]}]\n"
 )
+TOPOLOGY = load_topology(TEXT)
 NUMBERING, QOS = number_ports(TOPOLOGY), resolve(TOPOLOGY)
 GIB = 2**30
 
@@ -23,6 +24,22 @@ def test_256_paused_queue_pairs_of_a_nic_do_not_overflow_its_port() -> None:
     found = slot_budget.per_port(NUMBERING, {**hosts, "s1": replace(QOS["s1"], pool=0)}, 4 * GIB)
     assert slot_budget.usable(found) >= 256 * 65
     assert not list(slot_budget.advise(found, NUMBERING, hosts))
+
+
+def test_all_limited_queue_pairs_of_a_small_fabric_fit() -> None:
+    """1,024 that have 65 packets each; only with congestion control, and within 128 MiB."""
+    controlled = load_topology(TEXT.replace("pfc-ecn", "lab"))
+    qos = resolve(controlled)
+    found = slot_budget.per_port(NUMBERING, qos, 4 * GIB)
+    assert slot_budget.usable(found) >= 1024 * 65 > slot_budget.usable(slot_budget.per_port(NUMBERING, QOS, 4 * GIB))
+    wide = load_topology(
+        "name: wide\nqos: lab\ngenerate: {shape: leaf-spine, spines: 2, leaves: 4, hosts_per_leaf: 8}\n"
+    )
+    numbering, qos = number_ports(wide), resolve(wide)
+    few = slot_budget.per_port(numbering, qos, GIB)
+    assert few * slot_budget.SLOT_BYTES * numbering.size <= 128 * 2**20
+    assert slot_budget.usable(few) >= 256 * 65
+    assert not [each for each in slot_budget.advise(few, numbering, qos) if each.field == "nic"]
 
 
 def test_a_switch_s_whole_buffer_fits_in_smallest_frames() -> None:

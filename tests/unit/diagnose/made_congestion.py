@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lab.model.qos.congestion.cc_presets import CC_PRESETS
-from tests.unit.diagnose.made_facts import HOSTS, PACKETS, configured, facts, incast
+from tests.unit.diagnose.made_facts import FULL, HOSTS, PACKETS, configured, facts, incast, with_lanes, writing
 
 if TYPE_CHECKING:
     from lab.diagnose.facts import WindowFacts
     from lab.model.qos.port import NodeQos
+    from tests.unit.diagnose.made_facts import Lanes
 
 CC = CC_PRESETS["paper"].qos(10**8, 1500)
 NICS = [f"{host}:eth1" for host in HOSTS]
@@ -34,6 +35,22 @@ def with_cc(**roles: dict[str, Any]) -> dict[str, NodeQos]:
         port = replace(found[host].ports["eth1"], cc=replace(CC, **off))
         found[host] = replace(found[host], ports={**found[host].ports, "eth1": port})
     return found
+
+
+BULK: Lanes = {"leaf1:swp6/0": {"rx_packets": SENT}, "leaf1:swp2/0": {"tx_bytes": FULL, "depth": 400_000.0}}
+"""CNPs that leaf1 receives as best effort, and the queue of bulk traffic in which they wait."""
+OWN_CLASS: Lanes = {"leaf1:swp6/6": {"rx_packets": SENT}, "leaf1:swp2/0": BULK["leaf1:swp2/0"]}
+FASTER = with_lanes(incast(), {
+    "h1:eth1": {"tx_bytes": FULL // 10}, "h2:eth1": {"tx_bytes": FULL // 10}, "h3:eth1": {"tx_bytes": FULL * 8 // 10},
+})  # fmt: skip
+"""h3 sends most of what h4 receives."""
+TWICE = {host: {"duplicate_request": 400} for host in ("h1", "h2", "h3")}
+TIMED_OUT = {**TWICE, "h4": {"completer_retry_err": 12}}
+
+
+def others_registers() -> dict[str, NodeQos]:
+    """The fabric's configuration with other registers in h3's NIC."""
+    return with_cc(h3={"published": replace(CC.published, rpg_time_reset=11e-6)})
 
 
 def window(frames: dict[str, dict[str, Any]], **others: Any) -> WindowFacts:
@@ -60,5 +77,26 @@ CASES: list[tuple[str, str, WindowFacts, WindowFacts]] = [
         window({**RECEIVER, **GREEDY}, qos=with_cc(), current=True),
     ),
     ("dcqcn-off-on-one-host", "h3:eth1", window({**RECEIVER, **GREEDY}), window({**RECEIVER, **SENDERS})),
+    (
+        "cnp-in-lossy-class", "h4:eth1",
+        facts(with_lanes(incast(), BULK), frames={**RECEIVER, **OBEYED}),
+        facts(with_lanes(incast(), OWN_CLASS), frames={**RECEIVER, **OBEYED}),
+    ),
+    (
+        "cc-parameters-differ", "h3:eth1",
+        facts(FASTER, frames={**RECEIVER, **OBEYED}, qos=others_registers(), current=True),
+        facts(FASTER, frames={**RECEIVER, **OBEYED}, qos=with_cc(), current=True),
+    ),
+    (
+        "cc-parameters-differ", "h3:eth1", facts(FASTER, frames={**RECEIVER, **OBEYED}),
+        facts(FASTER, frames={**RECEIVER, **OBEYED}, transfers=(
+            *writing("h1:h4", "h2:h4", qps=1), *writing("h3:h4", qps=8),
+        )),
+    ),
+    (
+        "ack-starved-by-pfc", "h4:eth1", facts(incast(), devices=TIMED_OUT),
+        facts(incast(), devices={**TIMED_OUT, "h1": {"duplicate_request": 400, "out_of_seq_request": 9}}),
+    ),
+    ("ack-starved-by-pfc", "h4:eth1", facts(incast(), devices=TIMED_OUT), facts(incast(), devices=TWICE)),
 ]  # fmt: skip
 """Each cause, its place, a window that shows it, and one that does not."""

@@ -43,6 +43,7 @@ class Merged:
             ports=ports,
             lanes=lanes,
             devices=self._keys(facts.devices),
+            hops=tuple(replace(each, place=self.place(each.place)) for each in facts.hops),
             addresses=self._keys(facts.addresses),
             without_device=self._keys(facts.without_device),
             readdressed=self._keys(facts.readdressed),

@@ -8,7 +8,7 @@ from typing import Any
 from lab.diagnose.facts import LinkEvent, PortFacts, Ran, SessionChange, Silence, StartedTransfer, WindowFacts
 from lab.model.load import read_topology
 from lab.scenario import library
-from tests.unit.diagnose import made_addresses, made_congestion, made_overlay
+from tests.unit.diagnose import made_addresses, made_congestion, made_conservation, made_overlay
 from tests.unit.diagnose.made_facts import (
     ADDRESSES,
     FULL,
@@ -421,4 +421,5 @@ CASES: list[tuple[str, str, WindowFacts, WindowFacts]] = [
     *made_overlay.CASES,
     *made_addresses.CASES,
     *made_congestion.CASES,
+    *made_conservation.CASES,
 ]  # fmt: skip

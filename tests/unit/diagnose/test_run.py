@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,9 +17,10 @@ from lab.diagnose.run import diagnose_run
 from lab.errors import InvalidInput, UsageError
 from lab.model.qos.qos_store import dump_node
 from lab.telemetry.read.recording import Recording
+from lab.telemetry.read.transfers import Transfer
 from lab.telemetry.store import recording_folder as files
 from tests.unit.diagnose.made_facts import configured, named
-from tests.unit.diagnose.recorded import STEPS, begun, deaf, during, incast, one_sided
+from tests.unit.diagnose.recorded import SENDERS, STEPS, begun, deaf, during, incast, one_sided
 from tests.unit.telemetry.made import RDMA, Made
 
 if TYPE_CHECKING:
@@ -50,6 +52,41 @@ def test_times_choose_as_a_phase_does(run: Path) -> None:
     assert diagnose_run(recording, until=times[0]).outcome is DiagnosisOutcome.CAPACITY
 
 
+def test_transfers_of_a_recording_without_phases_are_diagnosed_by_themselves(tmp_path: Path) -> None:
+    """Over all of its eleven seconds, the link to h4 is not full."""
+    made = begun(tmp_path / "run")
+    for number in range(11 * STEPS):
+        if number == 5 * STEPS:
+            began = made.ns
+        if 5 * STEPS <= number < 6 * STEPS:
+            incast(made)
+        made.sample()
+    quiet = Recording.open(made.finished())
+    assert diagnose_run(quiet).outcome is DiagnosisOutcome.HEALTHY
+    for source in SENDERS:
+        files.append_line(quiet.folder.transfers, asdict(Transfer(began, source, "h4", "write", 65536, 2, 3, 1.0)))
+    found = diagnose_run(Recording.open(quiet.folder.path))
+    assert (found.outcome, found.causes[0].cause) == (DiagnosisOutcome.CAPACITY, "incast")
+    assert found.end - found.start == pytest.approx(11, abs=0.2)
+    assert not any("no transfer" in line for line in found.missing)
+
+
+@pytest.mark.parametrize(("verb", "ends"), [("write", ("h1:eth1", "h4:eth1")), ("read", ("h4:eth1", "h1:eth1"))])
+def test_a_transfer_is_from_the_nic_that_sends_the_data(tmp_path: Path, verb: str, ends: tuple[str, str]) -> None:
+    made = begun(tmp_path / "run")
+    during(made, "", incast)
+    made.counters("h4:eth1")["priority"]["tx_bytes"][3] += 90_000
+    made.sample()
+    recording = Recording.open(made.finished())
+    began = recording.clock.start
+    files.append_line(recording.folder.transfers, asdict(Transfer(began, "h1", "h4", verb, 65536, 2, 3, 1.0)))
+    recording = Recording.open(recording.folder.path)
+    (transfer,) = collect(recording, recording.window()).transfers
+    assert (transfer.src, transfer.dst, transfer.qps) == (*ends, 2)
+    before = replace(recording.window(), start=began + 2_000_000_000, end=began + 3_000_000_000)
+    assert collect(recording, before).transfers == ()
+
+
 @pytest.mark.parametrize("times", [(5.0, 4.0), (99.0, None), (-1.0, None), (None, 0.0)])
 def test_times_that_it_has_not(run: Path, times: tuple[float | None, float | None]) -> None:
     with pytest.raises(UsageError, match="has nothing from"):
@@ -72,8 +109,8 @@ def test_what_the_file_of_the_topology_meant_is_not_read(run: Path) -> None:
     file = run / "topology.json"
     text = file.read_text()
     assert '["l4",' in text
-    assert '"fabric":["lab"]' in text
-    file.write_text(text.replace('["l4",', '["l3",').replace('"fabric":["lab"]', '"fabric":["lossy"]'))
+    assert '"fabric":["pfc-ecn"]' in text
+    file.write_text(text.replace('["l4",', '["l3",').replace('"fabric":["pfc-ecn"]', '"fabric":["lossy"]'))
     assert diagnose_run(Recording.open(run)) == before
 
 

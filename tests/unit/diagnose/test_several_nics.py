@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RAILS = load_topology(
-    "name: rails\nqos: lab\ngenerate: {shape: rail-optimised, rails: 2, hosts_per_unit: 2, units: 1, spines: 1}\n"
+    "name: rails\nqos: pfc-ecn\ngenerate: {shape: rail-optimised, rails: 2, hosts_per_unit: 2, units: 1, spines: 1}\n"
 )
 
 _OF_A_HOST = re.compile(r"(?:^|--)(h\d+)(?::|--|$)")

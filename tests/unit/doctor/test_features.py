@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from lab.doctor.capabilities import CAPABILITIES, Capability, relevant
 from lab.doctor.features import FABRIC, FEATURES, VM, FeaturePlace, FeatureVerdict, judge
 from lab.doctor.remedies import HostDistribution
+from lab.kernel.bpf import probe
 from lab.kernel.bpf.probe import ProbeFinding
 from lab.routing import daemons
 
@@ -36,8 +38,34 @@ def test_names_are_unique_and_features_need_what_exists() -> None:
 def test_a_kernel_without_rdma_sends_rdma_to_the_vm_and_nothing_else() -> None:
     seen = verdicts(HOST, found(lacking=("rxe per namespace",)))
     moved = {name for name, verdict in seen.items() if verdict.place is FeaturePlace.VM}
-    assert moved == {"RDMA", "lossless port"}
+    assert moved == {"RDMA", "lossless port", "congestion control"}
     assert seen["RDMA"] == FeatureVerdict("RDMA", FeaturePlace.VM, ("rxe per namespace",), "rocelab vm up")
+
+
+def test_without_types_of_rxe_only_congestion_control_is_lacking() -> None:
+    seen = verdicts(HOST, found(lacking=("rxe BTF",)))
+    assert {name for name, verdict in seen.items() if verdict.place is not FeaturePlace.HERE} == {
+        "congestion control"
+    }
+
+
+@pytest.mark.parametrize(
+    ("files", "present"),
+    [
+        ({"vmlinux": b"\0rxe_modify_qp\0"}, True),
+        ({"vmlinux": b"", "rdma_rxe": b"\0rxe_modify_qp\0"}, True),
+        ({"vmlinux": b"\0modify_qp\0", "rdma_rxe": b""}, False),
+        ({"vmlinux": b""}, False),
+    ],
+    ids=["built in", "module", "other functions", "no types of modules"],
+)
+def test_rxe_is_traced_where_its_types_are(
+    files: Mapping[str, bytes], present: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    monkeypatch.setattr(probe, "BTF", tmp_path / "vmlinux")
+    assert probe.rxe_btf().present is present
 
 
 def test_without_qemu_what_lacks_here_works_nowhere() -> None:

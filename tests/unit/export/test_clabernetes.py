@@ -115,9 +115,10 @@ def test_config_maps_are_such_as_kubernetes_takes(fabric: Topology) -> None:
             "data": string_map,
         },
     }
+    namespace = manifest(fabric)["metadata"]["namespace"]
     for each in maps(fabric).values():
         jsonschema.Draft7Validator(schema).validate(each)
-        assert each["metadata"]["namespace"] == manifest(fabric)["metadata"]["namespace"]
+        assert each["metadata"]["namespace"] == namespace
 
 
 def test_nodes_that_are_called_as_our_own_maps() -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lab.model.topology import Topology
 
-FABRIC = "name: declared\nqos: lab\ngenerate: {shape: leaf-spine, spines: 1, leaves: 1, hosts_per_leaf: 2}\n"
+FABRIC = "name: declared\nqos: pfc-ecn\ngenerate: {shape: leaf-spine, spines: 1, leaves: 1, hosts_per_leaf: 2}\n"
 GOOD = f"""{FABRIC}faults:
   - {{kind: port-config, place: leaf1, parameters: {{set: ecn.3.kmin=1KB}}}}
   - {{kind: link-loss, place: h1, parameters: {{one-in: 256, seed: 7}},

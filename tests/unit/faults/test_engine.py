@@ -21,7 +21,7 @@ from lab.model.values.link_selection import choose_ports
 from tests.unit.running import Running, run
 
 TOPOLOGY = load_topology(
-    "name: broken\nqos: lab\ngenerate: {shape: leaf-spine, spines: 1, leaves: 2, hosts_per_leaf: 2}\n"
+    "name: broken\nqos: pfc-ecn\ngenerate: {shape: leaf-spine, spines: 1, leaves: 2, hosts_per_leaf: 2}\n"
 )
 EARLY = FaultRequest("port-config", "leaf1", {"set": "ecn.3.kmin=1KB"})
 LATE = FaultRequest("port-config", "leaf1:swp2", {"set": "ecn.3.kmin=60KB"})

@@ -16,7 +16,7 @@ from tests.unit.running import run
 
 SHIPPED = shipped("topologies")
 TOPOLOGY = load_topology(
-    "name: wishes\nqos: lab\ngenerate: {shape: leaf-spine, spines: 1, leaves: 1, hosts_per_leaf: 2}\n"
+    "name: wishes\nqos: pfc-ecn\ngenerate: {shape: leaf-spine, spines: 1, leaves: 1, hosts_per_leaf: 2}\n"
 )
 
 

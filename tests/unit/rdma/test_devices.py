@@ -3,37 +3,79 @@
 from __future__ import annotations
 
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.errors import EnvironmentLacks, OperationFailed
+from lab.backends.netns_backend import NetnsBackend
+from lab.errors import EnvironmentLacks, OperationFailed, UsageError
+from lab.model.load import read_topology
 from lab.rdma import device_counters, rxe, sysfs
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 NAME = st.from_regex(r"[a-z][a-z0-9]{0,9}(-[a-z0-9]{1,10}){0,2}", fullmatch=True)
+TOPOLOGIES = Path(__file__).parents[3] / "topologies"
 
 
 @given(first=st.tuples(NAME, NAME, NAME), second=st.tuples(NAME, NAME, NAME))
 def test_devices_share_a_name_only_when_they_are_the_same(
     first: tuple[str, str, str], second: tuple[str, str, str]
 ) -> None:
+    """Two shortened names can be equal, since a digest is short."""
     one, other = rxe.device_name(*first), rxe.device_name(*second)
-    assert (one == other) == (first == second)
-    assert len(one) <= 63
+    if "_" not in one or "_" not in other:
+        assert (one == other) == (first == second)
+    assert len(one) <= 15
     assert "/" not in one
     assert "%" not in one
 
 
-def test_long_names_are_shortened_and_stay_apart() -> None:
-    one, other = (rxe.device_name("f" * 24, "h" * 32, f"eth{number}") for number in (1001, 1002))
-    assert len(one) == len(other) == 63
-    assert one != other
-    assert rxe.device_name("clos-2x4", "h1", "eth1") == "clos-2x4.h1.eth1"
+@pytest.mark.parametrize(
+    ("fabric", "host", "interface", "name"),
+    [
+        ("incast", "h1", "eth1", "incast.h1.eth1"),
+        ("clos-2x2", "h1", "eth1", "clo_weg.h1.eth1"),
+        ("clos-2x4", "h1", "eth1", "clo_p3c.h1.eth1"),
+        ("clos-2x4", "h12", "eth1", "cl_p3c.h12.eth1"),
+        ("clos-2x4", "h1000", "eth1", "_p3c.h1000.eth1"),
+        ("lab", "storage-host-12", "eth1", "stor_pgpld.eth1"),
+        ("ab", "h1", "enp129s0f0np0", "h1_chic6"),
+    ],
+)
+def test_long_names_are_shortened_and_stay_apart(fabric: str, host: str, interface: str, name: str) -> None:
+    assert rxe.device_name(fabric, host, interface) == name
+
+
+def test_names_of_the_greatest_lengths_stay_apart() -> None:
+    names = {rxe.device_name("f" * 24, "h" * 32, f"eth{number}") for number in range(1001, 2001)}
+    assert len(names) == 1000
+    assert max(map(len, names)) <= 15
+
+
+def test_two_hosts_whose_devices_would_share_a_name_are_refused_by_name() -> None:
+    """A digest is short. Without the check, the second device would be refused as that of somebody else."""
+    hosts = [SimpleNamespace(name=f"storage-host-{number}", rdma=True) for number in (823, 7, 15261)]
+    assert rxe.device_name("lab", hosts[0].name, "eth1") == rxe.device_name("lab", hosts[2].name, "eth1")
+    fabric: Any = SimpleNamespace(
+        name="lab",
+        topology=SimpleNamespace(hosts=hosts, qos=None),
+        plan={host.name: SimpleNamespace(nics=("eth1",)) for host in hosts},
+    )
+    both = "the RDMA devices of storage-host-823:eth1 and storage-host-15261:eth1 would both be named stor_uchra.eth1"
+    with pytest.raises(UsageError, match=f"{both}: give one of these hosts another name"):
+        NetnsBackend()._start_rdma(fabric, lambda *_: None)
+    assert rxe.device_names("lab", [("h1", "eth1"), ("h1", "eth2")]) == ["lab.h1.eth1", "lab.h1.eth2"]
+
+
+def test_ucx_can_open_every_device_of_the_shipped_topologies() -> None:
+    for path in sorted(TOPOLOGIES.glob("*.yaml")):
+        topology = read_topology(path)
+        names = [rxe.device_name(topology.name, host.name, "eth1") for host in topology.hosts]
+        assert len(set(names)) == len(names), path
+        assert max(map(len, names), default=0) <= 15, path
 
 
 @pytest.fixture
@@ -111,3 +153,10 @@ def test_only_what_moved_is_told_in_the_order_of_the_table() -> None:
     assert device_counters.moved(after, after) == {}
     assert device_counters.meaning("rcvd_seq_err").trouble
     assert device_counters.meaning("brand_new") is device_counters.UNKNOWN
+
+
+def test_packets_that_came_again_are_no_new_ones(device: Path) -> None:
+    for name, value in (("rcvd_pkts", 9), ("duplicate_request", 3), ("out_of_seq_request", 1)):
+        (device / "hw_counters" / name).write_text(f"{value}\n", encoding="ascii")
+    assert sysfs.new_packets("t.h1.eth1") == 5
+    assert sysfs.new_packets("t.h9.eth1") == 0

@@ -55,7 +55,7 @@ def made(
     hz: float = 20.0,
 ) -> Path:
     """A free recording in which ``move`` counts before each sample but the first."""
-    making = Made(folder / name, fabric("lab"), hz=hz, hosts=("h1",))
+    making = Made(folder / name, fabric("pfc-ecn"), hz=hz, hosts=("h1",))
     making.sample()
     for number in range(seconds * SECOND):
         move(making, number)
@@ -153,8 +153,8 @@ def test_another_sampling_rate_is_said(tmp_path: Path) -> None:
 
 def test_ports_of_one_fabric_only_are_named(tmp_path: Path) -> None:
     shape = "generate: {shape: leaf-spine, spines: 2, leaves: 2, hosts_per_leaf: 3}"
-    wider = load_topology(f"name: t\ndefaults: {{rate: 100Mbit}}\n{shape}\nqos: lab\n")
-    for path, topology in ((tmp_path / "a", fabric("lab")), (tmp_path / "b", wider)):
+    wider = load_topology(f"name: t\ndefaults: {{rate: 100Mbit}}\n{shape}\nqos: pfc-ecn\n")
+    for path, topology in ((tmp_path / "a", fabric("pfc-ecn")), (tmp_path / "b", wider)):
         making = Made(path, topology)
         for _ in range(3):
             making.sample()
@@ -210,7 +210,7 @@ def test_times_of_transfers_of_another_size_are_not_compared(tmp_path: Path) -> 
 
 def with_queue_pairs(folder: Path, name: str, *rows: tuple[float, int, str, str]) -> Path:
     """A free recording of ten seconds; a row is a second, QPN, state and program."""
-    making = Made(folder / name, fabric("lab"), hosts=("h1",))
+    making = Made(folder / name, fabric("pfc-ecn"), hosts=("h1",))
     for _ in range(10 * SECOND):
         making.sample()
     for second, qpn, state, program in rows:
@@ -232,7 +232,10 @@ def test_queue_pairs_are_matched_in_their_order(tmp_path: Path) -> None:
     (section,) = [each for each in found.sections if each.name == "queue_pairs"]
     assert (section.names.only_a, section.names.only_b) == ((), ("h1:eth1 nccl #2",))
     assert section.name in get_args(ComparedSectionAnswer.model_fields["name"].annotation)
-    assert "entered ERR" in write_comparison(found, 0.05, every=True)
+    text = write_comparison(found, 0.05, every=True)
+    assert "entered ERR" in text
+    assert "\n## Queue pairs\n" in text
+    assert "differs by more than 5% of" in text
 
 
 def test_when_polls_saw_queue_pairs_is_no_change(tmp_path: Path) -> None:
@@ -309,7 +312,7 @@ def test_seconds_of_both(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("samples", [0, 1])
 def test_a_recording_in_which_nothing_can_grow_is_refused(tmp_path: Path, samples: int) -> None:
-    making = Made(tmp_path / "b", fabric("lab"))
+    making = Made(tmp_path / "b", fabric("pfc-ecn"))
     for _ in range(samples):
         making.sample()
     with pytest.raises(InvalidInput, match="has fewer than two samples"):
@@ -317,7 +320,7 @@ def test_a_recording_in_which_nothing_can_grow_is_refused(tmp_path: Path, sample
 
 
 def test_a_killed_recording_is_compared_and_said_to_be(tmp_path: Path) -> None:
-    making = Made(tmp_path / "b", fabric("lab"), hosts=("h1",))
+    making = Made(tmp_path / "b", fabric("pfc-ecn"), hosts=("h1",))
     for _ in range(2 * SECOND + 1):
         making.sample()
     found = compared(made(tmp_path, "a"), making.killed())

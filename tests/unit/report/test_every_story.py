@@ -68,12 +68,19 @@ def test_no_fault_covers_the_time_before_anything_is_wrong(name: str) -> None:
     assert not [fault for fault in facts.faults if fault.story and fault.start < healthy.end]
 
 
+OPENED = {
+    "incast": "incast", "malformed-pfc": "address", "sonic-tc3": "marked", "sonic-tc4": "dual-dcqcn",
+    "sonic-tc6": "dual",
+}  # fmt: skip
+"""The phase where a page opens, if not observe."""
+
+
 @pytest.mark.parametrize("name", library.names())
 def test_a_page_opens_where_something_is_wrong(name: str) -> None:
     facts = facts_of(name)
     opened = phase_at(facts, opening_of(facts, steps(name)))
     names = [phase.name for phase in facts.phases]
-    assert opened == {"incast": "incast", "malformed-pfc": "address"}.get(name, "observe")
+    assert opened == OPENED.get(name, "observe")
     assert opened in names
 
 

@@ -55,7 +55,7 @@ def test_it_opens_where_most_happens(tmp_path: Path) -> None:
 def test_one_moment_of_loss_is_not_hidden_by_traffic(tmp_path: Path) -> None:
     making = free(tmp_path)
     for number in range(QUIET):
-        making.devices[0] += np.array((0, 9, 0, 9, 0, 0), np.uint64) * np.uint64(number == QUIET // 2)
+        making.devices[0] += np.array((0, 9, 0, 9, 0, 0, 0), np.uint64) * np.uint64(number == QUIET // 2)
         making.counters("leaf1:swp6")["queue"]["drop_packets"][3][0] += 30 * (number == QUIET // 2)
         making.counters("leaf1:swp6")["priority"]["tx_bytes"][3] += LINK
         making.counters("leaf1:swp6")["queue"]["ecn_marked"][3] += 50
@@ -88,6 +88,21 @@ def test_it_is_diagnosed(tmp_path: Path) -> None:
     assert "This report contains no diagnosis" not in text
     for cause in facts.diagnosis.causes:
         assert cause.cause in text
+
+
+def test_it_says_where_packets_vanish(tmp_path: Path) -> None:
+    making = free(tmp_path)
+    for _ in range(QUIET):
+        making.counters("h1:eth1")["priority"]["tx_packets"][3] += 100
+        making.counters("leaf1:swp3")["priority"]["rx_packets"][3] += 90
+        making.sample()
+    text = write_markdown(facts_of(making.finished()))
+    assert "Where packets are not conserved:" in text
+    assert "| `h1:eth1--leaf1:swp3` | packets vanish |" in text
+
+
+def test_it_says_nothing_of_packets_that_all_arrive(tmp_path: Path) -> None:
+    assert "Where packets are not conserved:" not in write_markdown(facts_of(free(tmp_path).finished()))
 
 
 def test_one_of_a_scenario_is_not(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ PHASE = 10
 def row(node: str, rate: int, cnps: int, *, limited: int = 1) -> dict[str, Any]:
     return {
         "node": node, "interface": "eth1", "qpn": 17, "peer": "10.0.0.4", "remote": 18, "limited": limited,
-        "rate": rate, "target": LINE, "alpha": 0.5, "cnps": cnps, "waiting": 0,
+        "rate": rate, "target": LINE, "alpha": 0.5, "cnps": cnps, "rtt": 0, "waiting": 0,
     }  # fmt: skip
 
 

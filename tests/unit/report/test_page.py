@@ -96,7 +96,7 @@ def test_a_page_of_a_minute_is_small(tmp_path: Path) -> None:
     """Every port of clos-2x4 counts something else at every sample."""
     file = tmp_path / "clos.yaml"
     shape = "{shape: leaf-spine, spines: 2, leaves: 4, hosts_per_leaf: 2}"
-    file.write_text(f"name: clos\ndefaults: {{rate: 100Mbit}}\ngenerate: {shape}\nqos: lab\n")
+    file.write_text(f"name: clos\ndefaults: {{rate: 100Mbit}}\ngenerate: {shape}\nqos: pfc-ecn\n")
     topology = read_topology(file)
     making = Made(tmp_path / "run", topology)
     random = np.random.default_rng(1)

@@ -104,7 +104,7 @@ def test_a_bond_may_take_each_of_its_legs(tables: Multihomed) -> None:
 
 def test_each_leg_gives_what_leaves_by_it_a_class(tables: Multihomed) -> None:
     tables.towards("leaf3")
-    lossless = load_topology(FILE.read_text().replace("name: multihomed", "name: multihomed\nqos: lab"))
+    lossless = load_topology(FILE.read_text().replace("name: multihomed", "name: multihomed\nqos: pfc-ecn"))
     ways = walk(lossless, tables, "h1:bond1", "h3:eth1").paths()
     assert [[str(hop.end) for hop in hops] for hops in ways] == [BY_LEAF1, BY_LEAF2]
     assert {(hop.priority, hop.queue) for hops in ways for hop in hops} == {(3, 3)}

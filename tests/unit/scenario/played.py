@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from lab.dataplane.port_layout import Drop
 from lab.kernel.process import time_source
 from lab.model.load import read_topology
@@ -16,6 +18,7 @@ from lab.telemetry.store import recording_folder as files
 from tests.unit.telemetry.made import RDMA, Made
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
 _WORDS = {
@@ -58,12 +61,15 @@ def spoilt(acts: Acts, change: Change) -> Acts:
     return {**acts, phase: replace(acts[phase], counted={**counted, thing: {**counted.get(thing, {}), word: amount}})}
 
 
-def play(folder: Path, scenario: str, acts: Acts) -> Made:
-    """The recording of a run on the scenario's fabric, a fifth of a second for each phase; not yet ended."""
+def play(folder: Path, scenario: str, acts: Acts, at: str = "") -> Made:
+    """The recording of a run on the scenario's fabric, a fifth of a second for each phase; not yet ended.
+
+    ``at`` is the place to which the scenario was moved.
+    """
     folder.mkdir(exist_ok=True)
     topology = read_topology(library.topology_of(library.find(scenario)))
     made = Made(folder / "run", topology, hosts=[host.name for host in topology.hosts])
-    files.write_json(made.folder.facts("params"), {"scenario": scenario, "seed": 1, "params": {}})
+    files.write_json(made.folder.facts("params"), {"scenario": scenario, "at": at, "seed": 1, "params": {}})
     qos = resolve(topology, time_source.reaction())
     files.write_json(made.folder.state("before"), {name: {"qos": dump_node(node)} for name, node in qos.items()})
     for name, act in acts.items():
@@ -86,6 +92,37 @@ def failing(folder: Path, scenario: str, acts: Acts) -> list[str]:
     found = outcomes(play(folder, scenario, acts))
     assert "unknown" not in found.values(), found
     return [name for name, outcome in found.items() if outcome == "fail"]
+
+
+def judging(
+    good: Mapping[str, Acts], changes: Sequence[tuple[str, Change, str]], known: Collection[str] = ()
+) -> tuple[Callable[..., None], Callable[..., None], Callable[..., None]]:
+    """Return three tests of scenarios: good runs pass, each change fails one check, incomplete runs are unknown.
+
+    ``changes`` are a scenario, its change, and the check that fails. Checks in ``known`` need no phase "observe".
+    """
+
+    @pytest.mark.parametrize("scenario", good)
+    def passes(scenario: str, tmp_path: Path) -> None:
+        found = outcomes(play(tmp_path, scenario, good[scenario]))
+        assert set(found.values()) == {"pass"}, found
+
+    @pytest.mark.parametrize(("scenario", "change", "wrong"), changes)
+    def fails(scenario: str, change: Change, wrong: str, tmp_path: Path) -> None:
+        assert failing(tmp_path, scenario, spoilt(good[scenario], change)) == [wrong]
+
+    @pytest.mark.parametrize("scenario", good)
+    @pytest.mark.parametrize("gone", ["observe", "killed"])
+    def is_unknown(scenario: str, gone: str, tmp_path: Path) -> None:
+        if gone == "killed":
+            found = judge(play(tmp_path, scenario, good[scenario]).killed()).verdicts
+            assert {verdict.outcome.value for verdict in found.values()} == {"unknown"}
+        else:
+            rest = {name: act for name, act in good[scenario].items() if name != gone}
+            told = outcomes(play(tmp_path, scenario, rest))
+            assert {outcome for name, outcome in told.items() if name not in known} == {"unknown"}, told
+
+    return passes, fails, is_unknown
 
 
 def _depths(made: Made, act: Act) -> None:

@@ -8,11 +8,18 @@ from lab.errors import UsageError
 from lab.model.load import read_topology
 from lab.scenario import library
 from lab.scenario.relocation import places, relocate
+from tests.unit.scenario import played
+from tests.unit.scenario.played import Act
+from tests.unit.scenario.stories.test_judge_evpn import GOOD as OVERLAY_RUNS
 from tests.unit.scenario.stories.test_slow_receiver import GOOD
 from tests.unit.scenario.tale import outcomes
 
 INCAST = read_topology(library.OWN.parent / "topologies" / "incast.yaml")
 TENANT = read_topology(library.OWN.parent / "topologies" / "roce-tenant.yaml")
+OVERLAY = [
+    name for name in OVERLAY_RUNS
+    if len(library.places(library.find(name), TENANT)) > 1
+]  # fmt: skip
 MOVABLE = [
     name for name in library.names() if library.topology_of(library.find(name)).name == "incast.yaml"
 ]  # fmt: skip
@@ -49,12 +56,53 @@ def test_the_own_place_moves_nothing() -> None:
 def test_what_is_unlike_the_place_is_refused() -> None:
     with pytest.raises(UsageError, match=r"no place 'spine1:swp1' like leaf1:swp1: .*swp"):
         relocate(INCAST, "leaf1:swp1", "spine1:swp1")
-    assert places(TENANT, "leaf1") == ["leaf1"]  # its tenants, VNIs and BGP numbers differ by leaf
 
 
-def test_every_scenario_can_be_drawn() -> None:
+def test_leaves_of_the_same_networks_exchange_places() -> None:
+    assert places(TENANT, "leaf2") == ["leaf2", "leaf1"]
+    assert places(TENANT, "h1") == ["h1", "h2"]
+    assert places(TENANT, "leaf3") == ["leaf3"]  # the only one of its network
+    assert places(TENANT, "leaf3:swp1") == ["leaf3:swp1", "leaf3:swp2"]
+
+
+@pytest.mark.parametrize(
+    ("topology", "place"), [("vlans", "spine1"), ("multihomed", "leaf1"), ("multicast", "spine1")]
+)
+def test_what_an_overlay_chooses_by_number_does_not_move(topology: str, place: str) -> None:
+    assert places(read_topology(library.OWN.parent / "topologies" / f"{topology}.yaml"), place) == [place]
+
+
+def test_vteps_numbers_and_macs_follow() -> None:
+    moved = relocate(TENANT, "leaf2", "leaf1")
+    assert moved.text("router bgp 4200100002; leaf2, 10.252.0.2, 02:1a:00:04:00:00; leaf3, 10.252.0.3; vni10010") == (
+        "router bgp 4200100001; leaf1, 10.252.0.1, 02:1a:00:03:00:00; leaf3, 10.252.0.3; vni10010"
+    )
+    assert moved.text("h1 10.1.10.2 02:1a:00:06:00:01, h2, h3 10.1.20.2, gateway 10.1.10.1 02:1a:00:00:00:01") == (
+        "h2 10.1.10.3 02:1a:00:07:00:01, h1, h3 10.1.20.2, gateway 10.1.10.1 02:1a:00:00:00:01"
+    )
+
+
+@pytest.mark.parametrize("scenario", OVERLAY)
+def test_a_run_of_the_overlay_is_judged_at_its_place(scenario: str, tmp_path: Path) -> None:
+    place, there = library.places(library.find(scenario), TENANT)
+    moved, here = relocate(TENANT, place, there), OVERLAY_RUNS[scenario]
+    acts = {
+        phase: Act(
+            {moved.text(thing): words for thing, words in act.counted.items()},
+            [(moved.text(node), moved.text(argv), moved.text(said), code) for node, argv, said, code in act.ran],
+        )
+        for phase, act in here.items()
+    }
+    assert set(played.outcomes(played.play(tmp_path / "there", scenario, acts, at=there)).values()) == {"pass"}
+    if acts != here:  # what is measured at the other leaves stays
+        assert "fail" in played.outcomes(played.play(tmp_path / "here", scenario, here, at=there)).values()
+
+
+def test_every_scenario_with_an_answer_can_be_drawn() -> None:
     for name in library.names():
         scenario = library.find(name)
+        if scenario.answer is None:
+            continue
         topology = read_topology(library.topology_of(scenario))
         first, *_ = library.places(scenario, topology)
         assert library.find_at(name, first, topology).title == scenario.title

@@ -16,7 +16,7 @@ from lab.telemetry.store.recording_folder import RecordKind
 from tests.unit.running import Running, run
 
 TOPOLOGY = load_topology(
-    "name: stage\nqos: lab\ngenerate: {shape: leaf-spine, spines: 1, leaves: 1, hosts_per_leaf: 2}\n"
+    "name: stage\nqos: pfc-ecn\ngenerate: {shape: leaf-spine, spines: 1, leaves: 1, hosts_per_leaf: 2}\n"
 )
 
 

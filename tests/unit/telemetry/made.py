@@ -29,7 +29,15 @@ if TYPE_CHECKING:
 
 START = 5_000_000_000
 STEP = 50_000_000
-RDMA = ("completer_retry_err", "out_of_seq_request", "rcvd_pkts", "rcvd_seq_err", "sent_pkts", "rcvd_bytes")
+RDMA = (
+    "completer_retry_err",
+    "out_of_seq_request",
+    "rcvd_pkts",
+    "rcvd_seq_err",
+    "sent_pkts",
+    "rcvd_bytes",
+    "duplicate_request",
+)
 
 
 class Made:
@@ -107,7 +115,7 @@ def plain_run(path: Path, sent: int, dropped: int = 0) -> Path:
 
     It drops ``dropped`` packets in each direction before each sample.
     """
-    folder, topology = Folder(path), fabric("lab")
+    folder, topology = Folder(path), fabric("pfc-ecn")
     path.mkdir()
     files.write_json(folder.about, {
         "format": files.FORMAT, "version": files.VERSION, "fabric": "t", "hz": 20.0, "complete": False,

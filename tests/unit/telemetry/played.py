@@ -23,7 +23,7 @@ SAMPLES = 40
 
 def played(path: Path) -> Made:
     """Quiet; then swp3 sends, fills, is paused, marks and drops, more at each sample; quiet again."""
-    made = Made(path, fabric("lab"), hosts=("h1", "h2"))
+    made = Made(path, fabric("pfc-ecn"), hosts=("h1", "h2"))
     made.event(
         START + 1, source="routing", kind="bgp", node="leaf1", interface="swp1", state="Established", before=""
     )
@@ -73,4 +73,4 @@ def _move(made: Made, number: int) -> None:
     port["queue"]["drop_packets"][2][Drop.LIMIT] += 3
     other["priority"]["tx_bytes"][3] += 4000
     other["priority"]["tx_pause"][3] += 1
-    made.devices[0] += np.array((0, 1, 40, 2, 3, 0), np.uint64)
+    made.devices[0] += np.array((0, 1, 40, 2, 3, 0, 0), np.uint64)

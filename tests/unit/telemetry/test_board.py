@@ -161,7 +161,7 @@ def test_a_history_has_each_sample_the_latest_first(path: Path) -> None:
 
 def test_a_recording_without_samples_cannot_be_looked_at(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="has no samples"):
-        RecordedFilm(Recording.open(Made(tmp_path / "run", fabric("lab")).killed()))
+        RecordedFilm(Recording.open(Made(tmp_path / "run", fabric("pfc-ecn")).killed()))
 
 
 def test_a_session_is_as_old_as_its_daemon_says() -> None:

@@ -42,7 +42,7 @@ def played(path: Path) -> tuple[dict[str, Any], list[tuple[float, str, str]]]:
 
 
 def test_each_command_is_typed_when_it_began_and_answers_when_it_ended(tmp_path: Path) -> None:
-    made = Made(tmp_path / "run", fabric("lab"))
+    made = Made(tmp_path / "run", fabric("pfc-ecn"))
     made.phase("baseline")
     command(made, 100, 400, "ping", "-c", "1", "10.0.0.2", out="1 packets\nté\x1b[1m\n", code=1)
     command(made, 500, 600, "sh", "-c", "echo 'a b'", node="leaf1", out="a b")
@@ -60,7 +60,7 @@ def test_each_command_is_typed_when_it_began_and_answers_when_it_ended(tmp_path:
 
 
 def test_of_commands_that_overlap_each_is_told_with_its_own_line(tmp_path: Path) -> None:
-    made = Made(tmp_path / "run", fabric("lab"))
+    made = Made(tmp_path / "run", fabric("pfc-ecn"))
     made.sample()
     command(made, 300, 400, "short", out="now")
     command(made, 100, 900, "long", out="then")
@@ -75,7 +75,7 @@ def test_of_commands_that_overlap_each_is_told_with_its_own_line(tmp_path: Path)
 
 @pytest.mark.parametrize("end", ["finished", "killed"])
 def test_without_commands_or_without_an_end_there_is_none(tmp_path: Path, end: str) -> None:
-    made = Made(tmp_path / "run", fabric("lab"))
+    made = Made(tmp_path / "run", fabric("pfc-ecn"))
     made.sample()
     if end == "killed":
         command(made, 100, 200, "ping")

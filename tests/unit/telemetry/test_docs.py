@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def test_the_page_names_every_file_and_table(tmp_path: Path) -> None:
     page = (PAGES / "recording.md").read_text()
-    made = Made(tmp_path / "run", fabric("lab"))
+    made = Made(tmp_path / "run", fabric("pfc-ecn"))
     made.phase("only")
     path = made.finished()
     assert f"`version` ({recording_folder.VERSION})" in page

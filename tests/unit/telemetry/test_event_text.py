@@ -71,11 +71,9 @@ def test_another_event_is_its_kind_and_fields() -> None:
     assert event_text(route) == "route prefix 10.0.0.0/24, interfaces swp1 swp2"
 
 
-@pytest.mark.parametrize("notes", [WRITTEN, STRANGE], ids=["written", "strange"])
 @pytest.mark.parametrize("scenario", [False, True], ids=["free", "scenario"])
-def test_every_shape_of_note_is_replayed_reported_diagnosed_and_judged(
-    tmp_path: Path, notes: list[dict[str, Any]], scenario: bool
-) -> None:
+def test_every_shape_of_note_is_replayed_reported_diagnosed_and_judged(tmp_path: Path, scenario: bool) -> None:
+    notes = [*WRITTEN, *STRANGE]
     made = storm(tmp_path) if scenario else played(tmp_path / "run")
     for note in notes:
         append_line(made.folder.notes, {"ns": made.ns - 10**9, "kind": "note", **note})

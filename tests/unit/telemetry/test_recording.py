@@ -47,7 +47,7 @@ def told(made: Made) -> None:
 
 @pytest.fixture(params=["finished", "killed"])
 def recording(request: pytest.FixtureRequest, tmp_path: Path) -> Recording:
-    made = Made(tmp_path / "run", fabric("lab"))
+    made = Made(tmp_path / "run", fabric("pfc-ecn"))
     made.event(START + 60_000_000, source="routing", kind="bgp", node="leaf1", interface="swp1", state="Idle")
     told(made)
     return Recording.open(made.finished() if request.param == "finished" else made.killed())
@@ -102,7 +102,7 @@ def test_what_is_not_there_is_named_with_what_is(recording: Recording) -> None:
     with pytest.raises(UsageError, match="no RDMA device h1: there is none"):
         recording.rdma("h1")
     assert recording.truth() == []
-    assert recording.topology == fabric("lab")
+    assert recording.topology == fabric("pfc-ecn")
 
 
 def test_a_plain_link_drops_in_both_directions_and_not_by_queue_or_reason(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_plain_link_drops_in_both_directions_and_not_by_queue_or_reason(tmp_pa
 
 
 def test_whether_it_is_whole_is_said(tmp_path: Path) -> None:
-    made = Made(tmp_path / "run", fabric("lab"))
+    made = Made(tmp_path / "run", fabric("pfc-ecn"))
     told(made)
     killed = Recording.open(made.killed())
     assert killed.incomplete
@@ -122,7 +122,7 @@ def test_whether_it_is_whole_is_said(tmp_path: Path) -> None:
 
 
 def test_every_counter_has_the_name_and_the_value_that_rocelab_counters_gives(tmp_path: Path) -> None:
-    made = Made(tmp_path / "run", fabric("lab"))
+    made = Made(tmp_path / "run", fabric("pfc-ecn"))
     words = made.maps.ports["counters"].copy().view("u8").reshape(len(made.maps.ports), -1)
     for number in range(words.shape[1]):
         words[:, number] = 10_000 * (number + 1)
@@ -143,7 +143,7 @@ def test_every_counter_has_the_name_and_the_value_that_rocelab_counters_gives(tm
 
 
 def test_a_pause_that_has_not_ended_counts_up_to_the_sample(tmp_path: Path) -> None:
-    made = Made(tmp_path / "run", fabric("lab"))
+    made = Made(tmp_path / "run", fabric("pfc-ecn"))
     counted = made.counters(PORT)["priority"]
     counted["paused_ns"][3] = 5_000_000
     counted["paused_from"][3], counted["paused_until"][3] = START + STEP, START + 3 * STEP
@@ -154,7 +154,7 @@ def test_a_pause_that_has_not_ended_counts_up_to_the_sample(tmp_path: Path) -> N
 
 
 def test_port_events_have_the_words_of_qos_events(tmp_path: Path) -> None:
-    made = Made(tmp_path / "run", fabric("lab"))
+    made = Made(tmp_path / "run", fabric("pfc-ecn"))
     node = made.numbering.nodes["leaf1"]
     records = np.zeros(2, EVENT)
     records["ns"], records["port"], records["index"] = [START + 9, START + 5], node.port("swp3"), 3
@@ -173,7 +173,7 @@ def asked(question: str, table: Path) -> list[tuple[object, ...]]:
 
 
 def test_duckdb_reads_the_tables_as_they_are(tmp_path: Path) -> None:
-    made = Made(tmp_path / "run", fabric("lab"))
+    made = Made(tmp_path / "run", fabric("pfc-ecn"))
     told(made)
     tables = made.finished() / "counters"
     grown = """
@@ -198,7 +198,7 @@ def test_what_is_no_recording_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert "is not a recording" in refused(tmp_path / "empty")
     assert "no recording" in refused(tmp_path / "missing")
-    made = Made(tmp_path / "run", fabric("lab"))
+    made = Made(tmp_path / "run", fabric("pfc-ecn"))
     made.sample()
     about = json.loads(made.folder.about.read_text())
     path = made.finished()
@@ -214,7 +214,7 @@ def test_what_is_no_recording_is_refused_in_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["priorities", "ports", "samples"])
 def test_damaged_tables_are_refused_in_one_line(tmp_path: Path, name: str) -> None:
-    made = Made(tmp_path / "run", fabric("lab"))
+    made = Made(tmp_path / "run", fabric("pfc-ecn"))
     told(made)
     file = made.finished() / "counters" / f"{name}.parquet"
     whole = file.read_bytes()
@@ -226,7 +226,7 @@ def test_damaged_tables_are_refused_in_one_line(tmp_path: Path, name: str) -> No
 
 
 def test_a_killed_recording_without_a_log_is_refused(tmp_path: Path) -> None:
-    made = Made(tmp_path / "run", fabric("lab"))
+    made = Made(tmp_path / "run", fabric("pfc-ecn"))
     path = made.killed()
     made.folder.log.write_bytes(b"")
     assert "empty or damaged" in refused(path)
@@ -235,7 +235,7 @@ def test_a_killed_recording_without_a_log_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_torn_last_line_of_notes_is_left_out_and_another_is_refused(tmp_path: Path) -> None:
-    made = Made(tmp_path / "run", fabric("lab"))
+    made = Made(tmp_path / "run", fabric("pfc-ecn"))
     told(made)
     with made.folder.notes.open("a") as file:
         file.write('{"ns": 1, "kin')
@@ -246,7 +246,7 @@ def test_a_torn_last_line_of_notes_is_left_out_and_another_is_refused(tmp_path: 
 
 
 def test_a_host_with_several_devices_is_asked_which(tmp_path: Path) -> None:
-    made = Made(tmp_path / "run", fabric("lab"), hosts=("h1:eth1", "h1:eth2", "h2"))
+    made = Made(tmp_path / "run", fabric("pfc-ecn"), hosts=("h1:eth1", "h1:eth2", "h2"))
     made.phase("baseline")
     made.devices[:, RDMA.index("rcvd_pkts")] += np.array([1, 2, 3], np.uint64)
     made.phase("")

@@ -41,7 +41,10 @@ def test_kinds_have_files_of_their_own(recorder: Recorder) -> None:
     for value, kind in enumerate(RecordKind):
         recorder.record(kind, ns=1, value=value)
     folder = recorder.folder
-    paths = (folder.notes, folder.commands, folder.transfers, folder.truth, folder.configuration, folder.forwarding)
+    paths = (
+        folder.notes, folder.commands, folder.transfers, folder.truth, folder.configuration, folder.forwarding,
+        folder.audit,
+    )  # fmt: skip
     assert [line["value"] for path in paths for line in read_lines(path)] == list(range(len(RecordKind)))
 
 

@@ -57,7 +57,7 @@ COMMANDS = [
 
 
 def recorded(path: Path, notes: list[dict[str, Any]], commands: list[tuple[str, list[str], str]]) -> Recording:
-    made = Made(path / "run", fabric("lab"))
+    made = Made(path / "run", fabric("pfc-ecn"))
     for phase in ("first", "second"):
         made.phase(phase)
         made.sample()

@@ -24,7 +24,7 @@ READ = {**LINE, "ns": START + 10, "src": "h2", "verb": "read", "messages": 4, "q
 
 
 def made(path: Path, *lines: dict[str, Any]) -> Made:
-    found = Made(path / "run", fabric("lab"))
+    found = Made(path / "run", fabric("pfc-ecn"))
     for phase in ("alone", "incast"):
         found.phase(phase)
         found.sample()

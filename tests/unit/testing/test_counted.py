@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOPOLOGY: Final = load_topology(
-    "name: counting\nqos: lab\ngenerate: {shape: leaf-spine, spines: 1, leaves: 1, hosts_per_leaf: 2}\n"
+    "name: counting\nqos: pfc-ecn\ngenerate: {shape: leaf-spine, spines: 1, leaves: 1, hosts_per_leaf: 2}\n"
 )
 
 

@@ -5,8 +5,6 @@ The hosts' NICs have DCQCN or not; the switch, which marks, is the same.
 
 from __future__ import annotations
 
-import threading
-from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -16,7 +14,7 @@ import pytest
 from lab.dataplane.limited_qps import limited_qps
 from lab.rdma.measure import BandwidthTest, Pair
 from lab.rdma.perftest import measure_bandwidth
-from tests.vm.one_switch import OVERHEAD, SWITCH, Star, ports, settle, star
+from tests.vm.one_switch import OVERHEAD, SWITCH, Star, ports, sampled, settle, star
 from tests.vm.rdma_switch import nic, with_rdma
 
 if TYPE_CHECKING:
@@ -36,15 +34,18 @@ PAYLOAD: Final = 1024 / (1024 + 58 + OVERHEAD)
 
 @dataclass(frozen=True)
 class Incast:
-    """What an incast did: XOFFs, median bytes in the sink's queue, marks, drops, bit/s in all, CNPs, QPs limited."""
+    """What an incast did: XOFFs of groups, pauses on wires, median bytes in the sink's queue, marks, drops, bit/s in
+    all, CNPs (sent, obeyed, for a QP that is gone), QPs limited."""
 
     xoffs: int
+    pauses: int
     depth: float
     marked: int
     dropped: int
     goodput: float
     cnps_sent: int
     cnps_handled: int
+    cnps_ignored: int
     limited: int
 
 
@@ -55,16 +56,15 @@ def fabric() -> Iterator[Star]:
         yield built
 
 
-def incast(fabric: Star, *assignments: str) -> Incast:
+def incast(fabric: Star, *assignments: str, traffic: BandwidthTest = TRAFFIC) -> Incast:
     """The senders write to the sink, with ``assignments`` at all hosts."""
-
     hosts = [host for host in fabric.namespaces if host != SWITCH]
     for host in hosts:
         fabric.configure(host, *assignments)
     old = ports(fabric)
-    with depths(fabric) as seen:
+    with sampled(lambda: int(fabric.live(SWITCH, SINK_PORT)["queue"]["depth_bytes"][PRIORITY]), 0.005) as depths:
         results = measure_bandwidth(
-            [Pair(nic(fabric, f"h{number + 1}"), nic(fabric, SINK)) for number in range(SENDERS)], TRAFFIC
+            [Pair(nic(fabric, f"h{number + 1}"), nic(fabric, SINK)) for number in range(SENDERS)], traffic
         )
     limited = sum(len(list(limited_qps(fabric.maps, node))) for node in fabric.numbering.nodes.values())
     settle(fabric)
@@ -77,7 +77,10 @@ def incast(fabric: Star, *assignments: str) -> Incast:
     sink, before = now[SWITCH, SINK_PORT]["queue"], old[SWITCH, SINK_PORT]["queue"]
     return Incast(
         xoffs=int(sum(int((new["xoff"] - past["xoff"]).sum()) for new, past in groups)),
-        depth=median(depth for depth in seen if depth),
+        pauses=int(
+            sum((now[place]["priority"]["tx_pause"] - old[place]["priority"]["tx_pause"]).sum() for place in now)
+        ),
+        depth=median(depth for depth in depths if depth),
         marked=int((sink["ecn_marked"] - before["ecn_marked"]).sum()),
         dropped=int(
             sum((now[place]["queue"]["drop_packets"] - old[place]["queue"]["drop_packets"]).sum() for place in now)
@@ -85,27 +88,9 @@ def incast(fabric: Star, *assignments: str) -> Incast:
         goodput=sum(result.goodput_bps for result in results),
         cnps_sent=grown(SINK, "np_cnp_sent"),
         cnps_handled=sum(grown(host, "rp_cnp_handled") for host in hosts),
+        cnps_ignored=sum(grown(host, "rp_cnp_ignored") for host in hosts),
         limited=limited,
     )
-
-
-@contextmanager
-def depths(fabric: Star) -> Iterator[list[int]]:
-    """Bytes in the sink's queue, every 5 ms."""
-    found: list[int] = []
-    ended = threading.Event()
-
-    def look() -> None:
-        while not ended.wait(0.005):
-            found.append(int(fabric.live(SWITCH, SINK_PORT)["queue"]["depth_bytes"][PRIORITY]))
-
-    looking = threading.Thread(target=look)
-    looking.start()
-    try:
-        yield found
-    finally:
-        ended.set()
-        looking.join()
 
 
 def test_an_incast_needs_a_tenth_of_the_pauses(fabric: Star) -> None:
@@ -115,8 +100,34 @@ def test_an_incast_needs_a_tenth_of_the_pauses(fabric: Star) -> None:
     assert on.dropped == off.dropped == 0
     assert (off.cnps_sent, off.cnps_handled) == (0, 0)
     assert on.cnps_sent == on.cnps_handled > 0
+    assert on.cnps_ignored == 0
     assert off.xoffs >= 10
     assert on.xoffs <= off.xoffs / 10
     assert on.depth < off.depth / 2
     assert off.goodput == pytest.approx(RATE * PAYLOAD, rel=0.03)
     assert on.goodput > 0.9 * off.goodput
+
+
+def test_without_pfc_only_senders_that_slow_down_save_the_buffer() -> None:
+    """With packets of 4096 bytes, 12 QPs have more under way than the buffer holds.
+
+    The queue's depth is no measure here: it empties while senders that have lost packets wait for timeouts.
+
+    A packet that was resent may still be in the queue when its QP has been acknowledged and is gone: a CNP for it
+    finds no QP. The queue drains in less than 0.2 s, so these are few.
+
+    Losses come in a burst each time that the senders restart, three to five times in a run. In ten runs, senders that
+    slow down lost 24 % to 49 % of what the others lost.
+    """
+    traffic = BandwidthTest(duration=2, qps=4)
+    with with_rdma(star(SENDERS + 1, f"{RATE}bit", 9000, "lossy")) as fabric:
+        on = incast(fabric, traffic=traffic)
+        off = incast(fabric, "nic.cc.algorithm=off", traffic=traffic)
+    print(on, off, sep="\n")
+    for each in (on, off):
+        assert each.xoffs == each.pauses == 0
+        assert each.dropped > 0
+    assert on.cnps_sent == on.cnps_handled + on.cnps_ignored
+    assert on.cnps_handled > 10 * on.cnps_ignored
+    assert off.cnps_handled == 0
+    assert on.dropped < 0.75 * off.dropped

@@ -6,11 +6,9 @@ and nothing is read from the port.
 
 from __future__ import annotations
 
-import socket
-import threading
 import time
-from contextlib import contextmanager
 from dataclasses import replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,10 +16,10 @@ import pytest
 
 from lab.model.qos.congestion.cc_presets import CC_PRESETS
 from lab.wire.craft import build
-from tests.inside import entered
 from tests.models.dcqcn.nvidia import NvidiaReactionPoint
 from tests.models.dcqcn.trace import run
 from tests.vm.limited_qp import BACK, LOSSLESS, NS, OURS, PATH, THEIRS, registers, send, start, write
+from tests.vm.measured_rate import BOUND, deviation, make_room, saturated
 from tests.vm.one_switch import OVERHEAD, waited
 from tests.vm.port_programs import RATE, SWP1, Switch, switch
 
@@ -35,15 +33,7 @@ if TYPE_CHECKING:
 SIZE = 4000
 GAPS = (0.05, 0.02, 0.005, 0.001, 0.3, 0.06, 0.1, 0.001, 0.5)
 """Seconds between CNPs."""
-WINDOW = 8
-"""Packets whose gaps are judged together: a timer of the kernel is some microseconds late."""
-BOUND = 0.02
-UNCERTAIN = 30_000
-"""Nanoseconds between a packet's times in the port and in the capture. If the rate changes then, both are right."""
 QPS = 1024
-_ROOM = 1 << 26
-"""Bytes of a socket's buffer, for all packets of a run."""
-_SO_RCVBUFFORCE = 33
 _QPN = slice(47, 50)
 """Octets of the BTH's QPN in a frame over IPv4."""
 
@@ -65,10 +55,10 @@ def test_the_rate_is_within_two_percent_of_the_models(built: Switch, preset: str
     cnp = build.cnp(PATH, OURS)
     with built.stamped_wire() as wire, built.tap() as tap:
         for end in (wire, tap):
-            end._end.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _ROOM)
+            make_room(end)
         wire.send(cnp)
         waited(lambda: built.maps.counters[SWP1]["rp_cnp_handled"] == 1, "the first CNP")
-        with saturated(built, write(THEIRS, SIZE)):
+        with saturated(built, repeat(write(THEIRS, SIZE))):
             for gap in GAPS:
                 time.sleep(gap)
                 wire.send(cnp)
@@ -80,8 +70,8 @@ def test_the_rate_is_within_two_percent_of_the_models(built: Switch, preset: str
         cnps = [round(at * NS) - ahead for at, frame in passed if frame == cnp]
     assert len(cnps) == 1 + len(GAPS)
     model = registers(cc.registers)
-    assert deviation(model, cnps, times) < BOUND
-    assert deviation(replace(model, **wrong), cnps, times) > BOUND
+    assert deviation(*curve(model, cnps, times), times, SIZE) < BOUND
+    assert deviation(*curve(replace(model, **wrong), cnps, times), times, SIZE) > BOUND
 
 
 def test_a_thousand_qps_are_limited_at_once_and_each_keeps_to_its_rate(built: Switch) -> None:
@@ -100,7 +90,7 @@ def test_a_thousand_qps_are_limited_at_once_and_each_keeps_to_its_rate(built: Sw
     assert built.maps.ports["state"]["limited"][SWP1] == QPS
     came: dict[bytes, list[float]] = {}
     with built.stamped_wire() as wire:
-        wire._end.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _ROOM)
+        make_room(wire)
         for _ in range(2):
             send(built, *frames)
         for _ in range(2 * QPS):
@@ -112,43 +102,9 @@ def test_a_thousand_qps_are_limited_at_once_and_each_keeps_to_its_rate(built: Sw
     assert (gaps > (200 + OVERHEAD) * 8 / rate * 0.98).all(), "some QP is faster than its rate"
 
 
-@contextmanager
-def saturated(nic: Switch, frame: bytes) -> Iterator[None]:
-    """A host that sends as fast as its NIC takes frames: a socket's buffer holds it back, as rxe's limit does."""
-    ended = threading.Event()
-    with entered(nic.inside):
-        out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-        out.bind(("swp1", 0))
-
-    def run_on() -> None:
-        while not ended.is_set():
-            out.send(frame)
-
-    sender = threading.Thread(target=run_on)
-    with out:
-        sender.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            sender.join()
-
-
-def deviation(model: NvidiaRegisters, cnps: Sequence[int], times: NDArray[np.int64]) -> float:
-    """How far the time that any ``WINDOW`` packets took is from the model's, as a fraction of that."""
-    sent = [(int(at), SIZE) for at in times]
-    states = list(run(NvidiaReactionPoint(model), cnps, int(times[-1]), sent))
-    changes, rates = np.array([state.time for state in states]), np.array([state.rate for state in states])
-    early, late = (rates[np.searchsorted(changes, times + by, side="right") - 1] for by in (-UNCERTAIN, UNCERTAIN))
-    starts = np.arange(2, len(times) - WINDOW)
-    took = times[starts + WINDOW] - times[starts]
-    least, most = (
-        owed(rate)[starts + WINDOW] - owed(rate)[starts]
-        for rate in (np.maximum(early, late), np.minimum(early, late))
-    )
-    return float(np.maximum(took / most - 1, 1 - took / least).max())
-
-
-def owed(rates: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Nanoseconds from the first packet to each, if the gap behind each follows its rate in bit/s."""
-    return np.concatenate([[0], np.cumsum((SIZE + OVERHEAD) * 8 * NS / rates)])
+def curve(
+    model: NvidiaRegisters, cnps: Sequence[int], times: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """When the model's rate changes, and the rates in bit/s from then on."""
+    states = list(run(NvidiaReactionPoint(model), cnps, int(times[-1]), [(int(at), SIZE) for at in times]))
+    return np.array([state.time for state in states]), np.array([state.rate for state in states])

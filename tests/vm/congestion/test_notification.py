@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from lab.wire.craft import build
 from lab.wire.headers import Aeth, Reth, Tag
 from lab.wire.rocev2 import BTH, CNP
 from lab.wire.syndrome import AckKind, Syndrome
+from tests.fabric.command import rocelab
 from tests.vm.one_switch import waited
 from tests.vm.port_programs import MAC, PORT, RATE, STOLEN, SWP1, UNSPEC, Switch, switch
 
@@ -121,8 +121,7 @@ class TestAnswer:
         read = [truth[word] if word in truth else int(word, 0) for word in said]
         assert read == [0x81, THEIRS, 0xFFFF, 0, 0, 0]
         for words, lines in (("cnp and qpn==0xabcdef and dscp==48", 1), ("icrc==bad", 0)):
-            argv = [sys.executable, "-m", "lab", "dissect", str(file), "--summary", "--filter", words]
-            said = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True).stdout.splitlines()
+            said = rocelab("dissect", file, "--summary", "--filter", words).stdout.splitlines()
             assert len(said) == lines, said
 
     def test_its_dscp_and_its_priority_are_those_of_the_register(self, nic: Switch) -> None:

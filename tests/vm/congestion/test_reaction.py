@@ -90,9 +90,11 @@ class TestPacing:
 
 
 class TestRelease:
-    def test_a_qp_that_is_back_at_the_line_rate_is_limited_no_longer(self, built: Switch) -> None:
-        """With packets of another QP: what is idle is looked at as well."""
-        start(built, limiting(RATE // 2, recovery=0.001))
+    @pytest.mark.parametrize("rule", ["connectx", "paper"])
+    def test_a_qp_that_is_back_at_the_line_rate_is_limited_no_longer(self, built: Switch, rule: str) -> None:
+        """With packets of another QP: what is idle is looked at as well. The paper cuts the rate without a timer."""
+        paper = CC_PRESETS["paper"].qos(RATE, 1146)
+        start(built, paper if rule == "paper" else limiting(RATE // 2, recovery=0.001))
         built.rx(build.cnp(PATH, OURS))
         assert limited(built) == [1, 1]
         assert [qp.qpn for qp in limited_qps.limited_qps(built.maps, PORTS)] == [OURS, OURS]

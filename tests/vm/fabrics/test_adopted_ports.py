@@ -158,7 +158,7 @@ def build(lab: Theirs) -> None:
 
 
 def adopt(lab: Theirs) -> None:
-    rocelab("adopt", lab.file, "--qos", "lab", "--rate", "100Mbit")
+    rocelab("adopt", lab.file, "--qos", "pfc-ecn", "--rate", "100Mbit")
 
 
 def kinds(lab: Theirs, node: str) -> dict[str, str]:
@@ -204,6 +204,21 @@ class TestAdopted:
         adopted.sh("h1", "ping -q -c 3 -i 0.01 -W 10 10.0.3.2")
 
 
+@pytest.mark.long
+def test_without_pfc_two_senders_of_one_link_are_not_paused_and_the_buffer_drops(theirs: Theirs) -> None:
+    said = rocelab("adopt", theirs.file, "--qos", "lossy", "--rate", "100Mbit").stderr
+    assert "h1:eth1 h2:eth1 h3:eth1: nic.cc: congestion control limits QPs of RDMA devices only" in said
+    senders = [subprocess.Popen([*theirs.enter(host), "python3", "-c", SEND]) for host in ("h1", "h2")]
+    assert [sender.wait(120) for sender in senders] == [0, 0]
+    theirs.sh("h1", "ping -q -c 1 -W 10 -Q 104 10.0.3.2")
+    told = rocelab_json("counters", "--all")
+    assert told["unbalanced"] == []
+    ports = [port for node in told["nodes"].values() for port in node["interfaces"].values()]
+    assert [name for port in ports for name, count in port.items() if "pause" in name and count] == []
+    router = told["nodes"]["r1"]["interfaces"]["eth3"]
+    assert router["queue3_drop_shared_packets"] == 2 * SENT + 1 - router["tx_prio3_packets"] > 0
+
+
 def test_a_connection_lives_while_ports_come_and_go(theirs: Theirs) -> None:
     with theirs.talk("h3") as server:
         assert server.stdout is not None
@@ -234,7 +249,7 @@ CALLS: Final = (("netlink", 9), ("qdisc", 1), ("qdisc", 2), ("mount", 7), ("bpf"
     ("call", "number"), [CALLS[0], *(pytest.param(*each, marks=pytest.mark.long) for each in CALLS[1:])]
 )
 def test_an_adopting_that_is_killed_is_undone(theirs: Theirs, call: str, number: int) -> None:
-    words = ("adopt", str(theirs.file), "--qos", "lab", "--rate", "100Mbit")
+    words = ("adopt", str(theirs.file), "--qos", "pfc-ecn", "--rate", "100Mbit")
     assert injected(f"{call}:{number}:after:SIGKILL", *words).returncode == -signal.SIGKILL
 
 
@@ -247,6 +262,7 @@ def test_a_down_that_is_killed_is_finished_by_the_next(theirs: Theirs, call: str
     assert injected(f"{call}:{number}:before:SIGKILL", "down", "--all").returncode == -signal.SIGKILL
 
 
+@pytest.mark.long
 def test_what_could_not_be_put_back_is_left_alone(theirs: Theirs) -> None:
     for kind, device, said in (
         ("root fq_codel", "eth1", "h1:eth1 has a qdisc fq_codel"),
@@ -255,7 +271,7 @@ def test_what_could_not_be_put_back_is_left_alone(theirs: Theirs) -> None:
     ):
         theirs.sh("h1", f"tc qdisc add dev {device} {kind}")
         before = theirs.looked()
-        assert said in rocelab("adopt", theirs.file, "--qos", "lab", expect=4).stderr
+        assert said in rocelab("adopt", theirs.file, "--qos", "pfc-ecn", expect=4).stderr
         assert theirs.looked() == before
         rocelab("adopt", theirs.file)
         rocelab("down", "--all")
@@ -267,6 +283,6 @@ def test_what_cannot_be_a_port_is_told(theirs: Theirs) -> None:
     for words, said in (
         (("--qos", "loud"), "--qos loud is no preset"),
         (("--rate", "fast"), "--rate fast is no rate"),
-        (("--qos", "lab", "--rate", "1bit"), "--rate 1bit is no rate"),
+        (("--qos", "pfc-ecn", "--rate", "1bit"), "--rate 1bit is no rate"),
     ):
         assert said in rocelab("adopt", theirs.file, *words, expect=2).stderr

@@ -1,5 +1,7 @@
 """ethtool, mlnx_qos, show_gids and SONiC's show in nodes have the values of ``rocelab counters``.
 
+CI starts each of them once, which takes seconds without KVM; what they print of all counters is in tests/unit.
+
 h1 ---- leaf ---- h2      h1 sends seven PFC frames, and RDMA goes from h1 to h2
 """
 
@@ -46,13 +48,21 @@ def test_ethtool() -> None:
     ours = counted("leaf", "swp1")
     for name in ("rx_prio3_pause", "rx_prio3_bytes", "tx_prio3_packets"):
         assert values[name] == ours.get(name, 0)
+
+
+@pytest.mark.long
+def test_another_question_goes_to_the_real_ethtool() -> None:
     assert "driver: veth" in in_node("h1", "ethtool", "-i", "eth1")
 
 
 def test_show() -> None:
-    ours = counted("leaf", "swp1")
     received = in_node("leaf", "show", "pfc", "counters").split("Port Tx")[0]
     assert row(received, "swp1")[3] == 7
+
+
+@pytest.mark.long
+def test_show_has_queues_and_priority_groups() -> None:
+    ours = counted("leaf", "swp1")
     assert row(in_node("leaf", "show", "queue", "counters"), "swp1", "UC3")[0] == ours["queue3_packets"]
     peaks = row(in_node("leaf", "show", "queue", "watermark", "unicast"), "swp2")
     assert peaks[3] == counted("leaf", "swp2")["queue3_watermark_bytes"] > 0
@@ -61,9 +71,13 @@ def test_show() -> None:
     assert len(row(in_node("leaf", "show", "priority-group", "watermark", "headroom"), "swp1")) == 8
 
 
+@pytest.mark.long
+def test_mlnx_qos_changes_nothing() -> None:
+    in_node("h1", "mlnx_qos", "-i", "eth1", "--pfc", "0,0,0,0,0,0,0,0", expect=1)
+
+
 def test_mlnx_qos_and_gids() -> None:
     assert "Priority trust state: dscp" in in_node("h1", "mlnx_qos", "-i", "eth1")
-    in_node("h1", "mlnx_qos", "-i", "eth1", "--pfc", "0,0,0,0,0,0,0,0", expect=1)
     gids = in_node("h1", "show_gids")
     assert "shown.h1.eth1\t1\t" in gids
     assert "shown.h2" not in gids

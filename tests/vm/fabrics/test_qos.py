@@ -42,7 +42,7 @@ _SO_RCVBUFFORCE = 33
 TOPOLOGY = f"""
 name: qos-live
 defaults: {{rate: {RATE}, mtu: 1500}}
-qos: lab
+qos: pfc-ecn
 nodes: {{leaf1: {{role: leaf}}, h1: {{role: host, rdma: false}}, h2: {{role: host, rdma: false}}}}
 links: [{{ends: [h1, leaf1]}}, {{ends: [h2, leaf1]}}]
 """
@@ -192,7 +192,7 @@ def test_a_change_is_made_under_traffic_and_seen_by_all(fabric: Fabric, flow: Fl
     moved = grown("h1:eth1", before)
     assert moved.get("queue3_ecn_marked", 0) > 50, f"what meets a queue is marked now: {moved}"
     rocelab("qos", "set", "h1", f"rate={RATE}")
-    rocelab("qos", "set", "--all", "--profile", "lab")
+    rocelab("qos", "set", "--all", "--profile", "pfc-ecn")
     assert fabric.state.load_qos()["h1"] == fabric.qos["h1"], "as built"
 
 

@@ -4,6 +4,7 @@ The judges are rdma(8), vtysh, interface counters and tshark.
 """
 
 import json
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -12,8 +13,9 @@ from statistics import linear_regression
 
 import pytest
 
+from lab.rdma.rxe import device_name
 from tests.fabric import snapshot
-from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json, running
+from tests.fabric.command import TOPOLOGIES, forked, rocelab, rocelab_json, running
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
 NAME = "clos-2x2"
@@ -50,7 +52,7 @@ def sent_bytes(node: str, interface: str) -> int:
 @pytest.mark.usefixtures("fabric")
 class TestRunning:
     def test_every_host_has_an_active_device_and_every_session_is_up(self) -> None:
-        assert rdma_links() == {f"{NAME}.{host}.eth1": "ACTIVE" for host in HOSTS}
+        assert rdma_links() == {device_name(NAME, host, "eth1"): "ACTIVE" for host in HOSTS}
         report = rocelab_json("status")
         assert report["healthy"]
         assert all(session["state"] == "Established" for node in report["nodes"] for session in node["sessions"])
@@ -62,7 +64,7 @@ class TestRunning:
     def test_writes_of_several_pairs_cross_the_spines(self) -> None:
         """What the hosts were told was delivered must have left leaf1 by its uplinks, and headers on top of it."""
         before = sum(sent_bytes("leaf1", uplink) for uplink in ("swp1", "swp2"))
-        report = rocelab_json("rdma", "bw", "h1", "h3", "--pair", "h2:h4", "--duration", "3s")
+        report = rocelab_json("rdma", "bw", "h1", "h3", "--pair", "h2:h4", "--duration", "1s")
         assert report["time"] == "virtual"  # as the machine was started (tests/shards.py)
         crossed = sum(sent_bytes("leaf1", uplink) for uplink in ("swp1", "swp2")) - before
         assert [(pair["src"], pair["dst"]) for pair in report["pairs"]] == [("h1", "h3"), ("h2", "h4")]
@@ -72,13 +74,13 @@ class TestRunning:
 
     def test_tshark_reads_a_captured_exchange(self, tmp_path: Path) -> None:
         file = tmp_path / "exchange.pcapng"
-        with running("capture", "h1:eth1", "leaf2--h3", "-o", file, "--json") as capture:
+        with forked("capture", "h1:eth1", "leaf2--h3", "-o", file, "--json") as capture:
             while not file.exists() or file.stat().st_size == 0:
-                assert capture.poll() is None
+                assert not capture.is_over()
             rocelab("rdma", "bw", "h1", "h3", "--iterations", "5", "--size", "8KiB")
-            capture.terminate()
-            stdout, stderr = capture.communicate(timeout=60)
-            assert capture.returncode == 0, stderr
+            capture.send_signal(signal.SIGTERM)
+            ended = capture.end(60)
+            assert ended.returncode == 0, ended.stderr
         fields = ("frame.interface_name", "infiniband.bth.opcode", "ip.dsfield.ecn")
         rows = said("tshark", "-r", str(file), "-Y", "infiniband", "-T", "fields", *_each("-e", fields)).splitlines()
         seen = {tuple(row.split("\t")[:2]) for row in rows}
@@ -88,7 +90,7 @@ class TestRunning:
             assert opcodes & {6, 10}, rows[:5]
             assert 17 in opcodes
         assert all(row.split("\t")[2] in {"2", "0"} for row in rows)
-        assert all(link["dropped"] == 0 for link in json.loads(stdout)["links"])
+        assert all(link["dropped"] == 0 for link in json.loads(ended.stdout)["links"])
 
     @pytest.mark.parametrize(
         ("pace", "period"), [("500", 1 / 500), pytest.param("8Mbit", 1058 * 8 / 8e6, marks=pytest.mark.long)]
@@ -96,13 +98,13 @@ class TestRunning:
     def test_crafted_packets_keep_the_pace_asked_for(self, tmp_path: Path, pace: str, period: float) -> None:
         """Frames of 1058 octets, headers included: the slope of all arrivals, by tshark, and what the sender says."""
         file = tmp_path / "paced.pcapng"
-        with running("capture", "leaf1:swp3", "-o", file, "--json") as capture:
+        with forked("capture", "leaf1:swp3", "-o", file, "--json") as capture:
             while not file.exists() or file.stat().st_size == 0:
-                assert capture.poll() is None
+                assert not capture.is_over()
             what = ("write", "--dst", "h3", "--payload-size", "984", "--count", "300", "--pace", pace)
             sent = rocelab_json("craft", *what, "--send", "h1:eth1")["sent"]
-            capture.terminate()
-            assert capture.wait(60) == 0
+            capture.send_signal(signal.SIGTERM)
+            assert capture.end(60).returncode == 0
         fields = ("frame.time_epoch", "frame.len")
         rows = said(
             "tshark", "-r", str(file), "-Y", "infiniband.bth.opcode == 10", "-T", "fields", *_each("-e", fields)
@@ -165,6 +167,7 @@ def test_every_lossless_topology_of_ours_converges_and_leaves_nothing(before: sn
         assert time.monotonic() < deadline
 
 
+@pytest.mark.long
 def test_a_delay_is_kept_both_ways(before: snapshot.Snapshot, tmp_path: Path) -> None:
     file = tmp_path / "slow.yaml"
     file.write_text(

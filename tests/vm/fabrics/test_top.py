@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pexpect
 import pytest
 
-from tests.fabric.command import ROOT, argv, rocelab_json, running
+from tests.fabric.command import ROOT, argv, forked, rocelab_json
 
 if TYPE_CHECKING:
     from lab.backends.backend import Fabric
@@ -50,7 +51,7 @@ def samplers() -> list[str]:
 
 
 def test_a_ports_rate_is_what_the_kernel_counted_over_the_same_time(incast: Fabric) -> None:
-    with running(*WRITE) as writer:
+    with forked(*WRITE) as writer:
         idle = sent(incast)[0]
         while sent(incast)[0] < idle + 1_000_000:
             time.sleep(0.1)
@@ -58,8 +59,9 @@ def test_a_ports_rate_is_what_the_kernel_counted_over_the_same_time(incast: Fabr
         told = rocelab_json("top", "--fabric", NAME)
         after, ended = sent(incast)
         shown = {host: tracked(incast, host) for host in ("h1", "h4")}
-        assert writer.poll() is None
-        writer.wait()
+        assert not writer.is_over()
+        writer.send_signal(signal.SIGINT)
+        writer.end(60)
     average = (after - before) * 8 / ((ended - began) / 1e9)
     assert began < told["ns"] - told["seconds"] * 1e9 < told["ns"] < ended
     assert told["seconds"] == pytest.approx(1.0, abs=0.1)

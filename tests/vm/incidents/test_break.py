@@ -16,8 +16,8 @@ from lab.backends import lifecycle
 from lab.backends.fabric_state import FabricState
 from lab.dataplane import port_maps
 from lab.faults.ledger import Ledger
+from lab.kernel.process.user_folders import STATE_HOME
 from lab.scenario.challenges.challenge_record import MARK
-from lab.vm.calls.handover import GUEST_CACHE
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
 
 if TYPE_CHECKING:
@@ -32,18 +32,13 @@ ORDINARY = (
 )  # fmt: skip
 
 
-SCORES = GUEST_CACHE / "scores"
-"""Where the host fetches them from."""
-
-
 @pytest.fixture(scope="module")
-def fabric() -> Iterator[None]:
-    there = set(SCORES.glob("*"))
-    rocelab("up", TOPOLOGIES / "incast.yaml")
-    yield
-    rocelab("down", "--fabric", NAME)
-    for score in set(SCORES.glob("*")) - there:
-        score.unlink()
+def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(STATE_HOME, str(tmp_path_factory.mktemp("state")))
+        rocelab("up", TOPOLOGIES / "incast.yaml")
+        yield
+        rocelab("down", "--fabric", NAME)
 
 
 def octets() -> bytes:

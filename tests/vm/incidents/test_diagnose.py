@@ -58,7 +58,7 @@ def test_an_incast_is_capacity() -> None:
 @pytest.mark.parametrize(
     ("fault", "cause", "place"),
     [
-        (("pause-storm", "h4"), "pfc-storm", "h4:eth1"),
+        pytest.param(("pause-storm", "h4"), "pfc-storm", "h4:eth1", marks=pytest.mark.long),
         pytest.param(("pauses-ignored", "h1"), "pfc-one-sided", "h1:eth1", marks=pytest.mark.long),
         (("port-config", "leaf1:swp6", "set=ecn.3.enabled=false"), "ecn-missing-one-leaf", "leaf1:swp6"),
     ],

@@ -22,10 +22,11 @@ from lab.kernel.process import process
 from lab.rdma import rxe, sysfs
 from lab.wire.craft.packet_spec import PacketSpec
 from tests.fabric import snapshot
+from tests.patience import until
 from tests.vm.faulty import built, inject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from lab.backends.backend import Fabric
 
@@ -34,7 +35,7 @@ NAME: Final = "faulty-port"
 TOPOLOGY: Final = f"""
 name: {NAME}
 defaults: {{rate: 20Mbit, mtu: 4200}}
-qos: lab
+qos: pfc-ecn
 nodes: {{leaf1: {{role: leaf}}, h1: {{role: host}}, h2: {{role: host}}}}
 links: [{{ends: [h1, leaf1]}}, {{ends: [h2, leaf1]}}]
 """
@@ -84,21 +85,20 @@ def counted(fabric: Fabric, node: str, interface: str) -> dict[str, int]:
     }
 
 
-def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not done():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize(
     "text",
     [
         "link-rate h1--leaf1 rate=5Mbit", "port-config leaf1 'set=ecn.3.kmin=2KB pfc.tx=false'",
         "slow-receiver h1 rate=2Mbit", "pauses-ignored h1", "not-ect h1", "dscp-rewritten h1 dscp=0",
         "cpu-starved h1", "gid-moved h1", "udp-filtered leaf1", "link-loss h1--leaf1 one-in=256 priority=3",
-        "link-delay h1--leaf1 delay=2ms", "link-jitter h1 jitter=1ms", "link-reorder h1 probability=5% priority=3",
-        "link-corrupt h1 probability=1% behind-fcs=true", "link-duplicate h1 probability=10%",
+        "link-reorder h1 probability=5% priority=3",
+        *(
+            pytest.param(text, marks=pytest.mark.long)
+            for text in (
+                "link-delay h1--leaf1 delay=2ms", "link-jitter h1 jitter=1ms",
+                "link-corrupt h1 probability=1% behind-fcs=true", "link-duplicate h1 probability=10%",
+            )
+        ),
     ],
 )  # fmt: skip
 def test_healing_leaves_no_difference(fabric: Fabric, text: str) -> None:

@@ -68,6 +68,7 @@ def test_nobody_writes_into_a_storm() -> None:
     assert transfers() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", [("udp-filtered", "h5")], indirect=True)
 @pytest.mark.usefixtures("fault")
 def test_a_filter_of_a_host_is_found_there() -> None:
@@ -76,6 +77,7 @@ def test_a_filter_of_a_host_is_found_there() -> None:
     assert (first["cause"], first["places"], first["confidence"]) == ("acl-4791", ["h5:eth1"], 0.99)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", [("dscp-rewritten", "h6", "dscp=10")], indirect=True)
 @pytest.mark.usefixtures("fault")
 def test_a_host_that_sends_in_a_lossy_class_is_found() -> None:
@@ -195,7 +197,8 @@ def test_one_that_is_killed_leaves_no_transfers() -> None:
     assert transfers() == []
 
 
-@pytest.mark.parametrize("options", [pytest.param((), marks=pytest.mark.long), ("--probe",)])
+@pytest.mark.long
+@pytest.mark.parametrize("options", [(), ("--probe",)])
 @pytest.mark.parametrize("fault", [("rdma-device-lost", "h5")], indirect=True)
 @pytest.mark.usefixtures("fault")
 def test_an_rdma_device_that_is_gone_is_named_and_ends_no_diagnosis(options: tuple[str, ...]) -> None:

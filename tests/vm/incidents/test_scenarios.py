@@ -7,8 +7,7 @@ configuration octet for octet.
 from __future__ import annotations
 
 import functools
-import subprocess
-import sys
+import signal
 import time
 from typing import TYPE_CHECKING
 
@@ -28,13 +27,14 @@ from lab.scenario.judge import judge
 from lab.scenario.runner import play
 from lab.scenario.verdict import VerdictOutcome
 from lab.telemetry.read.recording import Recording
-from tests.fabric.command import ROOT
+from tests.fabric.command import forked
 from tests.readers import read_by_all
 from tests.vm.on_the_wire import fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.vm.shared_fabric import SharedFabric
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
 LONG = pytest.mark.long
@@ -56,7 +56,7 @@ def name_in(file: Path) -> str:
 NAMES = sorted(library.names(), key=lambda name: (topology_of(name) == topology_of(KILLED), topology_of(name), name))
 """Those of one topology come together, and those of the scenario that is killed last."""
 BRIEF = {"pfc-storm"}
-"""What CI has the time for: one that captures. tests/vm/incidents/test_challenges.py plays some of the overlay."""
+"""What CI has the time for: one that captures. tests/vm/overlay/test_tenant_challenges.py has some of the overlay."""
 FIRST = {
     "gray-loss": ("the first NAK", "infiniband.aeth.syndrome.opcode == 3"),
     "incast": ("the first packet that is marked (CE)", "ip.dsfield.ecn == 3 && infiniband"),
@@ -65,35 +65,17 @@ FIRST = {
 """Of scenarios that capture: a packet that their reports take apart, and how tshark calls such."""
 
 
-class Warm:
-    """The fabric that is up, of which there is one at a time: the first scenario builds it, the others find it."""
-
-    def __init__(self) -> None:
-        self.name = ""
-
-    def turn_to(self, name: str) -> None:
-        """Take down another one."""
-        if self.name not in {"", name}:
-            lifecycle.down(FabricState(self.name))
-        self.name = name
-
-
-@pytest.fixture(scope="module")
-def warm() -> Iterator[Warm]:
-    fabric = Warm()
-    yield fabric
-    fabric.turn_to("")
-
-
 def octets(fabric: str) -> bytes:
     """How its ports are configured; plain links are not."""
     return port_maps.open_maps(fabric).config.tobytes() if lifecycle.open_fabric(fabric).qos else b""
 
 
 @pytest.mark.parametrize("name", [pytest.param(each, marks=() if each in BRIEF else LONG) for each in NAMES])
-def test_a_scenario_passes_and_leaves_its_fabric_as_it_was(name: str, warm: Warm, tmp_path: Path) -> None:
+def test_a_scenario_passes_and_leaves_its_fabric_as_it_was(
+    name: str, shared_fabric: SharedFabric, tmp_path: Path
+) -> None:
     fabric = topology_of(name)
-    warm.turn_to(fabric)
+    shared_fabric.turn_to(fabric)
     before = octets(fabric) if FabricState(fabric).ready else b""
     play(library.find(name), {}, tmp_path / name, keep=True)
     judged = judge(tmp_path / name)
@@ -112,21 +94,21 @@ def test_a_scenario_passes_and_leaves_its_fabric_as_it_was(name: str, warm: Warm
 
 
 def test_one_that_is_killed_leaves_a_fabric_that_heals_and_a_recording_that_says_so(
-    warm: Warm, tmp_path: Path
+    shared_fabric: SharedFabric, tmp_path: Path
 ) -> None:
     fabric = topology_of(KILLED)
-    warm.turn_to(fabric)
+    shared_fabric.turn_to(fabric)
     if not FabricState(fabric).ready:  # none of its scenarios was asked for
         file = library.topology_of(library.find(KILLED))
         lifecycle.up(read_topology(file, time_source.reaction(), declared.check), registry.backend(registry.DEFAULT))
     before, run = octets(fabric), tmp_path / "killed"
-    argv = [sys.executable, "-m", "lab", "scenario", "run", KILLED, "--keep", "--output", str(run)]
-    with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as command:
+    with forked("scenario", "run", KILLED, "--keep", "--output", str(run)) as command:
         deadline = time.monotonic() + 120
         while not any(entry.whole for entry in Ledger.of(FabricState(fabric)).entries()):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         command.kill()
+        assert command.end(60).returncode == -signal.SIGKILL
     healed = fault_engine.heal_abandoned(lifecycle.open_fabric(fabric, patient), patient)
     assert [str(entry) for entry in healed] == ["pause-storm at h8"]
     assert octets(fabric) != before

@@ -1,4 +1,4 @@
-"""A host with RDMA on two leaves, by lossless ports: what is flooded, its classes, its pauses, and a leg that fails.
+"""A host with RDMA on two leaves, by lossless ports: what is flooded, classes, pauses, CNPs, and a leg that fails.
 
 h4 is with h2 on leaf1, whose own leg to h1 is all that they have (local bias). The judges are arithmetic, tshark and
 what ports on both ends of a link say of each other.
@@ -7,30 +7,49 @@ what ports on both ends of a link say of each other.
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pytest
 
 from lab.kernel.bpf.probe import load_bonding
+from lab.model.qos.congestion.cc_presets import CC_PRESETS
+from lab.units import WIRE_OVERHEAD
 from tests.fabric import snapshot
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json, running
+from tests.models.dcqcn.nvidia import NvidiaReactionPoint
+from tests.models.dcqcn.trace import run
 from tests.patience import PATIENCE
-from tests.vm.lossless import MESSAGE, TUNNEL, goodput, grown, ports, written
+from tests.vm.limited_qp import NS, registers
+from tests.vm.lossless import HEADERS, MESSAGE, RATE, TUNNEL, goodput, grown, ports, written
+from tests.vm.measured_rate import BOUND, UNCERTAIN
 from tests.vm.multihomed import ADDRESS, SENT, VTEP, flooded, forwarders, is_used, said, until, ways_to_h1
+from tests.vm.on_the_wire import captured, fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.models.dcqcn.nvidia import NvidiaRegisters
+
 pytestmark = [pytest.mark.vm, pytest.mark.long, pytest.mark.timeout(600)]
 NAME: Final = "multihomed"
 CHANGES: Final = (
-    ("name: multihomed", "name: multihomed\nqos: lab"),
+    ("name: multihomed", "name: multihomed\nqos: pfc-ecn"),
     ("  h3: {role: host}\n", "  h3: {role: host}\n  h4: {role: host}\n"),
     ("  - ends: [h3, leaf3]\n", "  - ends: [h3, leaf3]\n  - ends: [h4, leaf1]\n"),
     ("untagged: [h1, h2, h3]", "untagged: [h1, h2, h3, h4]"),
 )
+LEGS: Final = ("eth1", "eth2")
+SEEN: Final = {"cnp": ("in", "infiniband.bth.opcode == 0x81"), "data": ("out", "infiniband.bth.opcode < 0x0c")}
+"""Direction and filter of CNPs that h1 receives, and of data that it sends."""
+UNLIMITED: Final = 64
+"""Packets of a QP that rxe may have in a NIC's queue when the first CNP comes, and that no limiter holds."""
+CREDIT: Final = NS // 1000
+"""Nanoseconds by which a limited QP may be late, and make up for it."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -93,6 +112,90 @@ def test_two_who_meet_at_a_leg_are_paused_and_lose_nothing() -> None:
         pauses = grown(before, after, leaf, "tx_prio3_pause")
         assert pauses == grown(before, after, host, "rx_prio3_pause") > 0
     assert grown(before, after, "leaf1:swp2", "queue3_ecn_marked") > 0
+
+
+def test_a_cnp_by_one_leg_slows_a_qp_down_at_the_other(tmp_path: Path) -> None:
+    """h1's QPs write by both legs, and h3's CNPs come back by whichever the fabric chooses for their flow.
+
+    The tunnels to h3 share the spine's port to leaf3. What h3 makes of its marks is arithmetic; the rate that CNPs
+    leave a QP is that of the model.
+    """
+    rocelab("qos", "set", "h1", "h2", "h3", "nic.cc.preset=paper", "--fabric", NAME)
+    before = ports(NAME)
+    with ExitStack() as stack:
+        for leg in LEGS:
+            for way, _ in SEEN.values():
+                file = tmp_path / f"{leg}.{way}"
+                stack.enter_context(captured(f"rl-{NAME}.h1", leg, file, f"-Q{way}", "udp port 4791"))
+        written(NAME, "h1", "h3", "--pair", "h2:h3", "--qps", "8")
+    after = ports(NAME)
+    rocelab("qos", "set", "h1", "h2", "h3", "nic.cc.algorithm=off", "--fabric", NAME)
+    marks = {port: grown(before, after, port, "queue3_ecn_marked") for port in after}
+    marked, sent, suppressed, ended = (
+        grown(before, after, "h3:eth1", f"np_{name}")
+        for name in ("ecn_marked_roce_packets", "cnp_sent", "cnp_suppressed", "cnp_no_qp")
+    )
+    assert 0 < marks["spine1:swp3"] <= marked <= sum(marks.values())
+    assert marked == sent + suppressed + ended, "those of QPs that have ended meanwhile have none to answer"
+    handled = {port: grown(before, after, port, "rp_cnp_handled") for port in ("h1:eth1", "h1:eth2", "h2:eth1")}
+    assert sent == sum(handled.values())
+    cnps, data = ({leg: seen_at(tmp_path / f"{leg}.{SEEN[kind][0]}", kind) for leg in LEGS} for kind in SEEN)
+    for leg in LEGS:
+        assert sum(len(flow.times) for flow in cnps[leg].values()) == handled[f"h1:{leg}"]
+    cc = registers(CC_PRESETS["paper"].qos(round(RATE), 4096 + HEADERS).registers)
+    crossed = [
+        (data[leg][port], cnps[other][port])
+        for leg, other in (LEGS, LEGS[::-1])
+        for port in (data[leg].keys() & cnps[other].keys()) - cnps[leg].keys()
+        if len(data[leg][port].qpns) == len(cnps[other][port].qpns) == 1
+    ]
+    assert crossed, "no flow has its CNPs by the leg that its data do not take"
+    spare = [spare_time(flow, notified.times, cc) for flow, notified in crossed]
+    slower = [
+        spare_time(flow, notified.times, replace(cc, time_reset=2 * cc.time_reset)) for flow, notified in crossed
+    ]
+    print(marks, marked, sent, suppressed, ended, handled, spare, slower, sep="\n")
+    assert min(spare) > 0
+    assert min(slower) < 0, "the model of a NIC that recovers half as fast allows what the QPs sent"
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Packets of one UDP source port, which a QP pair has in both directions: times in ns, bits, destination QPs."""
+
+    times: list[int]
+    bits: list[int]
+    qpns: set[str]
+
+
+def seen_at(file: Path, kind: str) -> dict[str, Flow]:
+    """The flows in a capture by their port."""
+    names = ("udp.srcport", "infiniband.bth.destqp", "frame.time_epoch", "frame.len")
+    found: dict[str, Flow] = {}
+    for port, qpn, at, size in fields(file, SEEN[kind][1], *names):
+        flow = found.setdefault(port, Flow([], [], set()))
+        flow.times.append(round(float(at) * NS))
+        flow.bits.append(8 * (int(size) + WIRE_OVERHEAD))
+        flow.qpns.add(qpn)
+    return found
+
+
+def spare_time(flow: Flow, cnps: list[int], cc: NvidiaRegisters) -> float:
+    """Nanoseconds that a flow took beyond what a limiter with ``cc`` makes of its CNPs, up to the last of those.
+
+    Less than 0: it was too fast.
+    """
+    times, bits = np.array(flow.times), np.array(flow.bits)
+    sent = [(at, count // 8 - WIRE_OVERHEAD) for at, count in zip(flow.times, flow.bits, strict=True)]
+    states = list(run(NvidiaReactionPoint(cc), cnps, flow.times[-1], sent))
+    changes, rates = np.array([state.time for state in states]), np.array([state.rate for state in states])
+    first, last = int(np.searchsorted(times, cnps[0])) + UNLIMITED, int(np.searchsorted(times, cnps[-1])) - 1
+    assert first < last, "too few packets"
+    most = np.maximum(
+        *(rates[np.searchsorted(changes, times[first:last] + by) - 1] for by in (-UNCERTAIN, UNCERTAIN))
+    )
+    owed = float((bits[first:last] * NS / most).sum())
+    return float(times[last] - times[first]) + CREDIT - (1 - BOUND) * owed
 
 
 def has_grown(before: dict[str, dict[str, int]], leg: str) -> bool:

@@ -156,6 +156,7 @@ def test_rdma_goes_through_the_tunnel_bridged_and_routed() -> None:
         assert report["pairs"][0]["messages"] == 200, report
 
 
+@pytest.mark.long
 def test_one_broadcast_domain_without_a_tenant_beside_it() -> None:
     """RFC 7432 types 2 and 3 alone; type 2 of MACs, since no leaf has an address there to learn theirs by."""
     rocelab("up", TOPOLOGIES / "l2vni.yaml", "--no-rdma")

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
+from tests.fabric.command import rocelab, rocelab_json
 from tests.vm.lossless import MESSAGE, TUNNEL, goodput, grown, ports, written
 from tests.vm.on_the_wire import captured, fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.vm.shared_fabric import SharedFabric
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
 NAME: Final = "roce-tenant"
@@ -37,13 +39,14 @@ def said(node: str, *argv: str) -> str:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def fabric() -> Iterator[None]:
-    rocelab("up", TOPOLOGIES / f"{NAME}.yaml")
+def fabric(shared_fabric: SharedFabric) -> Iterator[None]:
+    shared_fabric.up(NAME)
     yield
-    rocelab("down", "--fabric", NAME)
+    shared_fabric.turn_to("")  # it has one spine less
 
 
-@pytest.mark.parametrize("target", [pytest.param("h2", marks=pytest.mark.long), "h3"])
+@pytest.mark.long
+@pytest.mark.parametrize("target", ["h2", "h3"])
 def test_a_pair_has_the_goodput_that_the_tunnels_headers_leave(target: str) -> None:
     """Bridged and routed: the links between switches are full, of which 50 bytes of each packet are no host's."""
     report = written(NAME, "h1", target)
@@ -128,8 +131,16 @@ def until_devices(expected: dict[str, list[str]]) -> None:
     ("kind", "place", "words", "seen"),
     [
         ("tunnel-vni", "leaf2", ("of=10010", "vni=10011"), "vxlan id 10011"),
-        ("gateway-mac", "leaf3", ("mac=02:1a:00:00:00:02",), "02:1a:00:00:00:02 vlan 20 master bridge permanent"),
-        ("nic-mac", "h2", ("mac=02:1a:00:06:00:01",), "link/ether 02:1a:00:06:00:01"),
+        pytest.param(
+            "gateway-mac",
+            "leaf3",
+            ("mac=02:1a:00:00:00:02",),
+            "02:1a:00:00:00:02 vlan 20 master bridge permanent",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "nic-mac", "h2", ("mac=02:1a:00:06:00:01",), "link/ether 02:1a:00:06:00:01", marks=pytest.mark.long
+        ),
     ],
 )
 def test_what_differs_in_an_overlay_is_as_it_was_when_it_is_healed(
@@ -224,3 +235,32 @@ def marked_at(spine: Path, host: Path, counted: int) -> None:
     assert inner[H1, "3"] + inner[H2, "3"] == counted
     assert min(inner[H1, "3"], inner[H2, "3"]) > 1000
     assert min(inner[H1, "2"], inner[H2, "2"]) > 0, "before Kmin nothing is marked"
+
+
+@pytest.mark.usefixtures("one_spine")
+def test_marks_on_outer_headers_slow_senders_down_by_cnps_through_the_tunnel(tmp_path: Path) -> None:
+    """The spine marks the outer header, leaf3 copies the mark to the inner one, and h3's CNPs return in a tunnel."""
+    without, before = pauses_of_an_incast(), ports(NAME)
+    rocelab("qos", "set", "h1", "h2", "h3", "nic.cc.preset=paper", "--fabric", NAME)
+    with captured(f"rl-{NAME}.spine1", "swp3", tmp_path / "back.pcap", "-Qin", "udp port 4789"):
+        slowed = pauses_of_an_incast()
+    after = ports(NAME)
+    rocelab("qos", "set", "h1", "h2", "h3", "nic.cc.algorithm=off", "--fabric", NAME)
+    handled = {host: grown(before, after, f"{host}:eth1", "rp_cnp_handled") for host in ("h1", "h2")}
+    sent, marked = (grown(before, after, "h3:eth1", name) for name in ("np_cnp_sent", "np_ecn_marked_roce_packets"))
+    assert marked == sum(grown(before, after, port, "queue3_ecn_marked") for port in after)
+    assert grown(before, after, BOTTLENECK, "queue3_ecn_marked") > 0
+    assert min(handled.values()) > 0
+    assert sum(handled.values()) == sent
+    cnps = fields(tmp_path / "back.pcap", "infiniband.bth.opcode == 0x81", "ip.dst", "ip.dsfield.dscp")
+    assert Counter(addresses.split(",")[1] for addresses, _ in cnps) == {H1: handled["h1"], H2: handled["h2"]}
+    assert {dscp for _, dscp in cnps} == {"48,48"}, "outside as inside, so that no pause holds them"
+    assert slowed < without / 4
+
+
+def pauses_of_an_incast() -> int:
+    """Pauses of spine1 while h1 and h2 write to h3 and lose nothing."""
+    before = ports(NAME)
+    written(NAME, "h1", "h3", "--pair", "h2:h3", "--qps", "4")
+    after = ports(NAME)
+    return sum(grown(before, after, port, "tx_prio3_pause") for port in UPLINKS.values())

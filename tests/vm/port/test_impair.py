@@ -117,6 +117,7 @@ class TestRdma:
         assert during["drops"] == {**before["drops"], "clsact": 0}
         assert shown(path.b, "eth1") == before
 
+    @pytest.mark.long
     def test_a_corrupted_payload_arrives_and_the_nic_drops_it(self, path: Path) -> None:
         """Corrupted on the router's way in: IP and UDP at h2 find nothing wrong, and rxe takes what is left."""
         h2, before = device_counters.read(path.device("h2")), udp_errors(path.b)
@@ -135,6 +136,7 @@ class TestRdma:
         assert moved(h2, path.device("h2"), "out_of_seq_request") >= [1]
         assert udp_errors(path.b) == before
 
+    @pytest.mark.long
     def test_every_duplicate_is_one_to_the_receiver(self, path: Path) -> None:
         h2 = device_counters.read(path.device("h2"))
         with impaired(at(path.b, "eth1"), Impairment(duplicate=0.05, seed=SEED, opcodes=WRITES)) as place:

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.vm, pytest.mark.timeout(300)]
 RATE: Final = 40_000_000
 DRAIN: Final = 10_000_000
 QOS: Final = (
-    "{fabric: [lab, roomy], interfaces: {'h2:eth1': slow},"
+    "{fabric: [pfc-ecn, roomy], interfaces: {'h2:eth1': slow},"
     " profiles: {slow: {nic: {drain: 10Mbit}}, roomy: {buffer: {groups: {3: {headroom: 600KB}}}}}}"
 )
 

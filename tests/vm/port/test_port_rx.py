@@ -342,7 +342,7 @@ def word(packet: bytes, at: int) -> int:
     return int.from_bytes(packet[at : at + 2])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(PACKETS)
 def test_any_octets_are_only_counted_and_marked(built: Switch, packet: bytes) -> None:
     assume(len(packet) >= SHORTEST.get(word(packet, 12), 15))

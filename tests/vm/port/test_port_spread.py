@@ -40,7 +40,7 @@ links:
 {"".join(f"  - ends: [h{number}, leaf1]{chr(10)}" for number in range(1, SENDERS + 1))}
   - ends: [h{SENDERS + 1}, leaf2]
 qos:
-  fabric: [lab, roomy]
+  fabric: [pfc-ecn, roomy]
   profiles:
     roomy: {{buffer: {{groups: {{3: {{xoff: 60KB, xon: 30KB, headroom: 600KB}}}}}}}}
 """

@@ -27,7 +27,7 @@ NAME: Final = "on-event"
 TOPOLOGY: Final = f"""
 name: {NAME}
 defaults: {{rate: 20Mbit, mtu: 4200}}
-qos: lab
+qos: pfc-ecn
 nodes: {{leaf1: {{role: leaf}}, h1: {{role: host}}, h2: {{role: host}}}}
 links: [{{ends: [h1, leaf1]}}, {{ends: [h2, leaf1]}}]
 """

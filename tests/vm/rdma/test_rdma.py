@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from lab.kernel.process.netns import Namespace
 
+LONG = pytest.mark.long
 PAYLOAD = 4096
 HEADERS = 14 + 20 + 8 + 12 + 4
 """Ethernet, IPv4, UDP, BTH, ICRC: what each packet of a full path MTU carries besides (RETH is on the first only)."""
@@ -60,7 +61,9 @@ def snapshot(path: Path) -> dict[str, dict[str, int]]:
     return device_counters.snapshot([path.device("h1"), path.device("h2")])
 
 
-@pytest.mark.parametrize("verb", list(Verb))
+@pytest.mark.parametrize(
+    "verb", [Verb.WRITE, pytest.param(Verb.READ, marks=LONG), pytest.param(Verb.SEND, marks=LONG)]
+)
 def test_throughput_is_what_the_rate_leaves_for_payload(path: Path, verb: Verb) -> None:
     before, sent = snapshot(path), wire_bytes(path)
     (result,) = measure_bandwidth([path.pair], BandwidthTest(verb=verb, duration=None, iterations=MESSAGES))
@@ -74,6 +77,7 @@ def test_throughput_is_what_the_rate_leaves_for_payload(path: Path, verb: Verb) 
     assert trouble(before) == {}
 
 
+@LONG
 def test_goodput_agrees_with_the_byte_counters_of_a_router_on_the_way(path: Path) -> None:
     told: list[tuple[str, int, int]] = []
     carried: list[tuple[float, int, float]] = []
@@ -94,7 +98,7 @@ def test_goodput_agrees_with_the_byte_counters_of_a_router_on_the_way(path: Path
     assert near_theory(result.goodput_bps)
 
 
-@pytest.mark.long
+@LONG
 def test_pairs_run_at_the_same_time(path: Path) -> None:
     both = measure_bandwidth([path.pair, path.pair], BandwidthTest(duration=4))
     # Each has the whole link while the other has not begun or has ended: the sum of their rates may be above it, what
@@ -119,11 +123,14 @@ def test_queue_pairs_share_the_link_without_sending_anything_twice(path: Path) -
 def test_it_goes_over_ipv6_as_well(path: Path) -> None:
     (result,) = measure_bandwidth([path.pair6], BandwidthTest(duration=2))
     assert near_theory(result.goodput_bps, RATE * PAYLOAD / (PAYLOAD + HEADERS + 20))
-    (latency,) = measure_latency([path.pair6], LatencyTest(iterations=500))
+    (latency,) = measure_latency([path.pair6], LatencyTest(iterations=100))
     assert 0 < latency.min_s <= latency.p50_s <= latency.max_s
 
 
-@pytest.mark.parametrize(("verb", "trips"), [(Verb.WRITE, 0.5), (Verb.SEND, 0.5), (Verb.READ, 1)])
+@pytest.mark.parametrize(
+    ("verb", "trips"),
+    [pytest.param(Verb.WRITE, 0.5, marks=LONG), pytest.param(Verb.SEND, 0.5, marks=LONG), (Verb.READ, 1)],
+)
 def test_latency_is_half_a_round_trip_and_of_a_read_a_whole_one(path: Path, verb: Verb, trips: float) -> None:
     # Towards h2 only: a round trip has it once. Two CPUs with six times the work they can do add some 10 ms.
     path.shape("delay", "100ms")
@@ -133,7 +140,7 @@ def test_latency_is_half_a_round_trip_and_of_a_read_a_whole_one(path: Path, verb
     assert result.min_s <= result.p50_s <= result.p99_s <= result.p999_s <= result.max_s
 
 
-@pytest.mark.parametrize("verb", [Verb.SEND, Verb.READ])
+@pytest.mark.parametrize("verb", [Verb.SEND, pytest.param(Verb.READ, marks=LONG)])
 def test_latency_on_an_idle_path_is_not_that_of_a_shared_cpu(path: Path, verb: Verb) -> None:
     """Two programs that poll on the machine's one CPU saw half a round trip in a time slice, 0.7 ms, and more."""
     (result,) = measure_latency([path.pair], LatencyTest(verb=verb, iterations=200))
@@ -150,7 +157,7 @@ def unanswered(path: Path) -> Iterator[Path]:
     path.router.run(["tc", "qdisc", "del", "dev", "swp2", "clsact"])
 
 
-@pytest.mark.parametrize("verb", [Verb.WRITE, Verb.READ])
+@pytest.mark.parametrize("verb", [Verb.WRITE, pytest.param(Verb.READ, marks=LONG)])
 def test_a_qp_that_is_never_answered_is_named(unanswered: Path, verb: Verb) -> None:
     test = BandwidthTest(duration=1, verb=verb)
     named = r"h1 -> h2: QP 0x\w+ of h1 was never answered: no RDMA packet came back from QP 0x\w+ of h2 at 10"
@@ -285,6 +292,7 @@ def test_devices_that_cannot_be_made_say_why(path: Path) -> None:
     assert not sysfs.exists("another")
 
 
+@LONG
 def test_it_is_as_fast_as_perftest_by_hand(path: Path) -> None:
     options = ["--iters", str(MESSAGES), "--CPU-freq", "--noPeak", "--output", "bandwidth"]
 

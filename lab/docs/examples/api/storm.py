@@ -5,7 +5,7 @@ from lab.testing.context import running
 FABRIC = {
     "defaults": {"rate": "100Mbit", "mtu": 9000},
     "generate": {"shape": "leaf-spine", "spines": 1, "leaves": 2, "hosts_per_leaf": 2},
-    "qos": "lab",
+    "qos": "pfc-ecn",
 }
 
 with running(FABRIC) as lab:

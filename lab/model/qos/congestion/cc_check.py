@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lab.model.qos.congestion.cc_registers import RATES, CcAlgorithm
 from lab.model.qos.port import Trust, members
+from lab.model.qos.presets import ROCE_DSCP
 from lab.units import WIRE_OVERHEAD, format_rate, format_size, format_time
 
 if TYPE_CHECKING:
@@ -36,30 +38,57 @@ def cc_faults(port: PortQos, frame: int) -> Iterator[CcFault]:
         return
     here = port.cc.registers
     yield from _rates_fit(port, port.cc, here)
-    yield from _increases_are_far_apart(port, port.cc, here, frame)
+    if port.cc.algorithm is CcAlgorithm.DCQCN:
+        yield from _dcqcn(port, port.cc, here, frame)
+    else:
+        yield from _timely(port, port.cc, here, frame)
     if port.cc.np:
         yield from _cnps_arrive(port, here)
 
 
 def _rates_fit(port: PortQos, cc: CcQos, here: CcRegisters) -> Iterator[CcFault]:
-    for name in ("rpg_min_rate", "rpg_ai_rate", "rpg_hai_rate", "rate_to_set_on_first_cnp"):
+    for name in (name for name in RATES if name in cc.names):
         rate, published = getattr(here, name), getattr(cc.published, name)
         if rate > port.rate:
             why = _quotient(cc, published, rate)
             message = f"{name} is {format_rate(rate)}{why}, above the link's {format_rate(port.rate)}"
             yield CcFault((name, "real_rate", "preset"), (), message, "lower it, or raise real_rate")
+
+
+def _dcqcn(port: PortQos, cc: CcQos, here: CcRegisters, frame: int) -> Iterator[CcFault]:
     if here.rpg_hai_rate < here.rpg_ai_rate:
         both = (
             f"{format_rate(cc.published.rpg_hai_rate)} is below rpg_ai_rate {format_rate(cc.published.rpg_ai_rate)}"
         )
         remedy = "hyper increase is the faster one: raise rpg_hai_rate"
         yield CcFault(("rpg_hai_rate", "rpg_ai_rate"), (), f"rpg_hai_rate {both}", remedy)
+    yield from _increases_are_far_apart(port, cc, here, frame)
 
 
 def _quotient(cc: CcQos, published: int, rate: int) -> str:
     if rate == cc.floor:
         return ", the floor of one packet in a quarter of the QP timeout"
     return f" ({format_rate(published)} / {float(cc.scale):g})" if cc.scale != 1 else ""
+
+
+def _timely(port: PortQos, cc: CcQos, here: CcRegisters, frame: int) -> Iterator[CcFault]:
+    """Refuse thresholds that contradict each other, or below which no RTT of a slow link can be."""
+    if here.timely_t_high <= here.timely_t_low:
+        both = f"{format_time(cc.published.timely_t_high)} is not above {format_time(cc.published.timely_t_low)}"
+        remedy = "the gradient decides between the two: raise timely_t_high"
+        names = ("timely_t_high", "timely_t_low")
+        yield CcFault(names, (), f"timely_t_high {both} of timely_t_low", remedy)
+    bits = 8 * (frame + WIRE_OVERHEAD)
+    packets = here.timely_t_low * port.rate / bits
+    if not cc.rp or packets >= FEWEST_PACKETS:
+        return
+    message = (
+        f"timely_t_low is {format_time(here.timely_t_low)}{_product(cc, cc.published.timely_t_low)}: {packets:.2g}"
+        f" packets of {format_size(frame)} at {format_rate(port.rate)}, so no RTT is below it"
+    )
+    yield CcFault(
+        ("timely_t_low", "real_rate", "preset"), (), message, _raised(port, cc, bits, cc.published.timely_t_low)
+    )
 
 
 def _increases_are_far_apart(port: PortQos, cc: CcQos, here: CcRegisters, frame: int) -> Iterator[CcFault]:
@@ -69,17 +98,22 @@ def _increases_are_far_apart(port: PortQos, cc: CcQos, here: CcRegisters, frame:
     if not cc.rp or packets >= FEWEST_PACKETS:
         return
     message = (
-        f"rpg_time_reset is {format_time(here.rpg_time_reset)}{_product(cc)}: {packets:.2g} packets of"
-        f" {format_size(frame)} at {format_rate(port.rate)}, so a rate is back before a queue can be marked"
+        f"rpg_time_reset is {format_time(here.rpg_time_reset)}{_product(cc, cc.published.rpg_time_reset)}:"
+        f" {packets:.2g} packets of {format_size(frame)} at {format_rate(port.rate)},"
+        " so a rate is back before a queue can be marked"
     )
-    needed = FEWEST_PACKETS * bits / port.rate / cc.published.rpg_time_reset
-    least = format_rate(needed * cc.lab_rate)
-    remedy = f"raise real_rate to {least} ({FEWEST_PACKETS} packets), or better to the rate of the real NIC"
+    remedy = _raised(port, cc, bits, cc.published.rpg_time_reset)
     yield CcFault(("rpg_time_reset", "real_rate", "preset"), (), message, remedy)
 
 
-def _product(cc: CcQos) -> str:
-    return f" ({format_time(cc.published.rpg_time_reset)} x {float(cc.scale):g})" if cc.scale != 1 else ", unscaled"
+def _raised(port: PortQos, cc: CcQos, bits: int, published: float) -> str:
+    """Return how to scale a time so that the fewest packets, of so many bits each, fit in it."""
+    least = format_rate(FEWEST_PACKETS * bits / port.rate / published * cc.lab_rate)
+    return f"raise real_rate to {least} ({FEWEST_PACKETS} packets), or better to the rate of the real NIC"
+
+
+def _product(cc: CcQos, published: float) -> str:
+    return f" ({format_time(published)} x {float(cc.scale):g})" if cc.scale != 1 else ", unscaled"
 
 
 def _cnps_arrive(port: PortQos, here: CcRegisters) -> Iterator[CcFault]:
@@ -95,11 +129,12 @@ def _cnps_arrive(port: PortQos, here: CcRegisters) -> Iterator[CcFault]:
         return
     queue = port.priority_to_queue[priority]
     sharers = [each for each in range(len(port.priority_to_queue)) if port.priority_to_queue[each] == queue]
-    lossless = [each for each in sharers if each in members(port.pfc.priorities)]
-    ordinary = port.dscp_to_priority[0] if dscp else port.pcp_to_priority[0]
-    if lossless or ordinary in sharers:
-        other = lossless[0] if lossless else ordinary
-        which = "lossless priority" if lossless else "best effort, priority"
+    others = dict.fromkeys(members(port.pfc.priorities), "lossless priority")
+    if dscp:
+        others.setdefault(port.dscp_to_priority[ROCE_DSCP], "RoCE, priority")
+    others.setdefault(port.dscp_to_priority[0] if dscp else port.pcp_to_priority[0], "best effort, priority")
+    if found := [each for each in others if each in sharers]:
+        other, which = found[0], others[found[0]]
         message = (
             f"{name} {value} has priority {priority} in queue {queue}, shared with {which} {other}: CNPs would wait"
         )

@@ -1,4 +1,4 @@
-"""Published registers of DCQCN by name, with the source of every value.
+"""Published registers of congestion control by name, with the source of every value.
 
 Public descriptions of DCQCN disagree in timers, gain and clamping. Each preset is one of them in NVIDIA's registers.
 A retained part of 1020 of 1024 is a gain g of 1/256; 1019 is 5/1024. ``connectx`` is what users publish of
@@ -7,7 +7,7 @@ A retained part of 1020 of 1024 is a gain g of 1/256; 1019 is 5/1024. ``connectx
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from lab.model.qos.congestion.cc_registers import (
@@ -47,12 +47,15 @@ class CcPreset:
     registers: CcRegisters
     sources: Mapping[str, str]
     moderation: CnpModeration = CnpModeration.QP
+    algorithm: CcAlgorithm = CcAlgorithm.DCQCN
+    np: bool = True
+    """Whether NICs send CNPs."""
 
     def qos(self, rate: int, frame: int) -> CcQos:
         """Return the preset on a host's link of ``rate`` bit/s; ``frame`` is its largest RoCE frame in bytes."""
         return CcQos(
-            algorithm=CcAlgorithm.DCQCN,
-            np=True,
+            algorithm=self.algorithm,
+            np=self.np,
             rp=True,
             moderation=self.moderation,
             real_rate=self.real_rate,
@@ -107,7 +110,7 @@ _HPCC_SOURCES: Final = {
     "cnp_802p_prio": f"{LAB}: as cnp_dscp",
 }
 
-CC_PRESETS: Final[Mapping[str, CcPreset]] = {
+_DCQCN_PRESETS: Final[Mapping[str, CcPreset]] = {
     "paper": CcPreset(
         summary="DCQCN of the paper: cut at each CNP, timer and byte counter",
         real_rate=40 * _GBIT,
@@ -209,6 +212,29 @@ CC_PRESETS: Final[Mapping[str, CcPreset]] = {
         sources=_HPCC_SOURCES,
     ),
 }
+TIMELY_PAPER: Final = "Mittal et al., TIMELY: RTT-based Congestion Control for the Datacenter, SIGCOMM 2015"
+_TIMELY_PRESETS: Final[Mapping[str, CcPreset]] = {
+    "timely": CcPreset(
+        summary="TIMELY with the parameters of HPCC's evaluation, for 10 Gb/s",
+        algorithm=CcAlgorithm.TIMELY,
+        np=False,
+        real_rate=10 * _GBIT,
+        registers=replace(_DCQCN_PRESETS["connectx"].registers, rpg_min_rate=10 * _MBIT),
+        sources={
+            "rpg_min_rate": f"{LAB}: one step; the paper gives none",
+            "timely_t_low": f"{TIMELY_PAPER}, section 4.3; {HPCC_NIC}, TimelyTLow",
+            "timely_t_high": f"{TIMELY_PAPER}, section 4.3; {HPCC_NIC}, TimelyTHigh",
+            "timely_min_rtt": f"{HPCC_NIC}, TimelyMinRtt",
+            "timely_alpha": f"{HPCC_NIC}, TimelyAlpha",
+            "timely_beta": f"{TIMELY_PAPER}; {HPCC_NIC}, TimelyBeta",
+            "timely_add_step": f"{TIMELY_PAPER}: 10 Mb/s; {HPCC}, ai = 10 Mb/s per 10 Gb/s",
+            "timely_hai_threshold": f"{TIMELY_PAPER}, algorithm 1: five completions",
+            "timely_hai_factor": f"{TIMELY_PAPER}, algorithm 1: N = 5; {HPCC}, hai = 50 Mb/s per 10 Gb/s",
+            "timely_initial_rate": f"{HPCC_NIC}: the rate of the NIC",
+        },
+    ),
+}
+CC_PRESETS: Final[Mapping[str, CcPreset]] = {**_DCQCN_PRESETS, **_TIMELY_PRESETS}
 """Presets by name."""
-BASE: Final = "connectx"
-"""The registers that a profile starts from on a port without congestion control."""
+BASES: Final[Mapping[CcAlgorithm, str]] = {CcAlgorithm.DCQCN: "connectx", CcAlgorithm.TIMELY: "timely"}
+"""The registers that a profile starts from, by algorithm, on a port without congestion control or with another."""

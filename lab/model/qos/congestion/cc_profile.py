@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from lab.model.qos.congestion.cc_presets import BASE, CC_PRESETS
-from lab.model.qos.congestion.cc_registers import CcRegisters
+from lab.model.qos.congestion.cc_presets import BASES, CC_PRESETS
+from lab.model.qos.congestion.cc_registers import CcAlgorithm, CcRegisters
 
 if TYPE_CHECKING:
-    from lab.model.qos.congestion.cc_registers import CcAlgorithm, CcQos, CnpModeration
+    from lab.model.qos.congestion.cc_registers import CcQos, CnpModeration
 
 OFF: Final = "off"
 LINK: Final = "link"
@@ -45,6 +45,15 @@ class CcProfile:
     min_time_between_cnps: float | None = None
     cnp_dscp: int | None = None
     cnp_802p_prio: int | None = None
+    timely_t_low: float | None = None
+    timely_t_high: float | None = None
+    timely_min_rtt: float | None = None
+    timely_alpha: float | None = None
+    timely_beta: float | None = None
+    timely_add_step: int | None = None
+    timely_hai_threshold: int | None = None
+    timely_hai_factor: int | None = None
+    timely_initial_rate: int | None = None
 
     def __bool__(self) -> bool:
         return any(getattr(self, each.name) is not None for each in fields(self))
@@ -53,14 +62,16 @@ class CcProfile:
         """Return ``cc`` with these settings, on a host's link of ``rate`` bit/s with RoCE frames of ``frame`` bytes.
 
         Any setting but ``algorithm: off`` turns congestion control on. It starts from the preset, or from what the
-        port has, or from the registers of a ConnectX.
+        port has. A port without congestion control, or with another algorithm, starts from the algorithm's base.
         """
         if not self:
             return cc
         if self.algorithm == OFF:
             return None
-        fresh = self.preset is not None or cc is None
-        base = CC_PRESETS[self.preset or BASE].qos(rate, frame) if fresh or cc is None else cc
+        if self.preset is not None or cc is None or self.algorithm not in {None, cc.algorithm}:
+            base = CC_PRESETS[self.preset or BASES[self.algorithm or CcAlgorithm.DCQCN]].qos(rate, frame)
+        else:
+            base = cc
         if self.real_rate is not None:
             real = rate if self.real_rate == LINK else self.real_rate
             base = replace(base, real_rate=real, lab_rate=rate)

@@ -87,11 +87,12 @@ AlgorithmName: TypeAlias = Annotated[
     PlainValidator(_check_algorithm),
     WithJsonSchema({"enum": [*map(str, CcAlgorithm), OFF]}),
 ]
+UnitFraction: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 CcPresetName: TypeAlias = Annotated[str, PlainValidator(_check_preset), WithJsonSchema({"enum": [*CC_PRESETS]})]
 
 
 class CcSpec(BaseModel):
-    """Congestion control of hosts' NICs, with NVIDIA's names. Any key turns it on, unless algorithm is off.
+    """Congestion control of hosts' NICs. Any key turns it on, unless algorithm is off.
 
     Registers are those of a real NIC of real_rate. With s = real_rate / the link's rate, times are multiplied by s
     and rates divided by s. Sizes in bytes stay. Other settings stay unchanged.
@@ -100,15 +101,15 @@ class CcSpec(BaseModel):
     model_config = SECTION
 
     algorithm: AlgorithmName | None = None
-    """dcqcn, or off: the NIC neither sends CNPs nor obeys them."""
+    """dcqcn: by CNPs; timely: by the RTT; off: the NIC neither sends CNPs nor slows a QP down."""
     preset: CcPresetName | None = None
-    """Start from these registers (`rocelab qos presets`). Otherwise from those of the port, or of connectx."""
+    """Start from these registers (`rocelab qos presets`). Otherwise from those of the port, connectx or timely."""
     real_rate: RealRate | None = None
     """Rate of the NIC that the registers are meant for, like 25Gbit; link: of this link, so nothing is scaled."""
     np: bool | None = None
     """Notification point: whether the NIC answers packets with CE marks with CNPs."""
     rp: bool | None = None
-    """Reaction point: whether the NIC slows a QP down on CNPs."""
+    """Reaction point: whether the NIC slows QPs down."""
     moderation: Annotated[CnpModeration, Field(strict=False)] | None = None
     """Scope of min_time_between_cnps: qp, destination or port."""
     rpg_time_reset: TimeRegister | None = None
@@ -147,3 +148,21 @@ class CcSpec(BaseModel):
     """DSCP of CNPs."""
     cnp_802p_prio: Annotated[int, Field(ge=0, le=CLASSES - 1)] | None = None
     """PCP of CNPs that carry a VLAN tag."""
+    timely_t_low: TimeRegister | None = None
+    """The rate grows after an RTT below this, like 50us."""
+    timely_t_high: TimeRegister | None = None
+    """The rate shrinks after an RTT above this, like 500us."""
+    timely_min_rtt: TimeRegister | None = None
+    """Unit of the RTT's gradient, like 20us: the RTT of an empty network."""
+    timely_alpha: UnitFraction | None = None
+    """Weight of a new difference of RTTs in its moving average, up to 1."""
+    timely_beta: UnitFraction | None = None
+    """Factor of a decrease of the rate, up to 1."""
+    timely_add_step: RateRegister | None = None
+    """Step of the rate in an increase, like 10Mbit."""
+    timely_hai_threshold: Annotated[int, Field(ge=1, le=31)] | None = None
+    """RTTs in a row without a positive gradient from which on steps are timely_hai_factor times as large."""
+    timely_hai_factor: Annotated[int, Field(ge=1, le=100)] | None = None
+    """Factor of the steps after timely_hai_threshold RTTs."""
+    timely_initial_rate: RateRegister | None = None
+    """Rate of a QP at its first acknowledgement, like 5Gbit; 0: the rate of the link."""

@@ -31,17 +31,16 @@ class RegisterText(NamedTuple):
 
 def register_text(name: str, value: float) -> str:
     """Return the value of a register with its unit."""
-    if name in TIMES:
-        return format_time(value) if value else "0"
-    if name in RATES:
-        return format_rate(value) if value else "0"
+    if name in (*TIMES, *RATES):
+        shown = format_time if name in TIMES else format_rate
+        return shown(value) if value else "0"
     if name == "rpg_byte_reset":
         return format_size(value) if value else "off"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if name in _OF_1024:
         return f"{value}/{ALPHA_RANGE}"
-    return f"{value}%" if name == "rpg_min_dec_fac" else str(value)
+    return f"{value}%" if name == "rpg_min_dec_fac" else f"{value:g}"
 
 
 def scale_text(cc: CcQos) -> str:
@@ -50,9 +49,9 @@ def scale_text(cc: CcQos) -> str:
 
 
 def register_texts(cc: CcQos) -> Iterator[RegisterText]:
-    """Yield every register of a port."""
+    """Yield every register of a port's algorithm."""
     here = cc.registers
-    for name in REGISTERS:
+    for name in cc.names:
         ours, published = getattr(here, name), getattr(cc.published, name)
         floored = name == "rpg_min_rate" and ours == cc.floor and ours * cc.scale != published
         why = "one packet in a quarter of the QP timeout" if floored else ""

@@ -49,12 +49,13 @@ def _answered(flows: int) -> bytes:
     return pcapng(records(story))
 
 
-@pytest.mark.parametrize("make", [flood, _answered])
+@pytest.mark.parametrize("make", [pytest.param(flood, marks=pytest.mark.long), _answered])
 def test_what_a_flow_takes_is_bounded_however_many_there_are(make: Callable[[int], bytes]) -> None:
     few, many = _kept(make, 4096), _kept(make, 8192)
     assert (many - few) / 4096 < MOST
 
 
+@pytest.mark.long
 def test_as_many_flows_as_are_told_apart_fit_into_48_mb(tmp_path: Path) -> None:
     """The whole command, all of whose flows lost packets, by the kernel's account of what was its own at most."""
     file = tmp_path / "flood.pcapng"

@@ -28,4 +28,4 @@ EXEC = Commands(name="rocelab").get_command(typer.Context(Commands(name="rocelab
 def test_what_follows_the_node_is_the_command(typed: str, node: str, command: str, fabric: str | None) -> None:
     assert EXEC is not None
     found = EXEC.make_context("exec", typed.split()).params
-    assert found == {"node": node, "command": command.split(), "name": fabric}
+    assert found == {"node": node, "command": command.split(), "name": fabric, "not_in_challenge": False}

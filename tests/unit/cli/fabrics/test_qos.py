@@ -26,7 +26,7 @@ from tests.unit.running import Running, run
 @pytest.fixture
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
     monkeypatch.setattr(stdout, "width", 250)
-    return run(fabric("{fabric: lab, profiles: {slow: {nic: {drain: 20Mbit}}}}"), tmp_path, monkeypatch)
+    return run(fabric("{fabric: pfc-ecn, profiles: {slow: {nic: {drain: 20Mbit}}}}"), tmp_path, monkeypatch)
 
 
 def qos(*words: str) -> str:
@@ -49,7 +49,7 @@ def test_show_has_a_line_for_each_port(running: Running) -> None:
     assert running.requests == []
 
 
-@pytest.mark.parametrize("preset", ["lab", "sonic"])
+@pytest.mark.parametrize("preset", ["pfc-ecn", "sonic"])
 @pytest.mark.parametrize("width", [80, 100, 140, 160])
 def test_no_name_of_a_port_is_broken_on_a_narrow_terminal(
     preset: str, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -123,7 +123,7 @@ def test_set_everywhere_and_again(running: Running) -> None:
     qos("set", "--all", "pfc.rx=false")
     assert not running.maps.config["pfc_rx"].any()
     assert qos("set", "--all", "pfc.rx=false").strip() == "nothing changed: it is so already"
-    qos("set", "--all", "--profile", "lab")
+    qos("set", "--all", "--profile", "pfc-ecn")
     assert running.maps.config["pfc_rx"].any()
 
 

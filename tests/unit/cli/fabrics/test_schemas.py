@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
     monkeypatch.setenv("ROCELAB_VM_STATE", str(tmp_path / "vm"))
     monkeypatch.setenv("ROCELAB_CHECKPOINTS", str(tmp_path / "checkpoints"))
-    made = run(fabric("lab"), tmp_path, monkeypatch)
+    made = run(fabric("pfc-ecn"), tmp_path, monkeypatch)
     monkeypatch.setattr("lab.cli.traffic.congestion.open_maps", lambda _: made.maps)
     return made
 
@@ -119,7 +119,7 @@ def test_answers_are_as_their_schema_has_them(line: str) -> None:
 
 
 def test_registers_are_as_the_schema_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(fabric("{fabric: hpcc, nodes: {h2: lab}}"), tmp_path, monkeypatch)
+    run(fabric("{fabric: hpcc, nodes: {h2: pfc-ecn}}"), tmp_path, monkeypatch)
     ports = {name: node["ports"]["eth1"] for name, node in checked("qos show host")["nodes"].items()}
     assert ports["h1"]["cc"]["registers"]["rpg_min_rate"] == 4_000_000
     assert ports["h2"]["cc"] is None
@@ -129,7 +129,7 @@ def test_files_are_described_as_the_schema_has_it(tmp_path: Path) -> None:
     """With advice, with pods, and without QoS."""
     file = tmp_path / "t.yaml"
     shape = "{shape: clos, pods: 2, superspines: 1, spines_per_pod: 1, leaves_per_pod: 1, hosts_per_leaf: 1}"
-    unwise = "{fabric: [lab, mine], profiles: {mine: {pfc: {rx: false}}}}"
+    unwise = "{fabric: [pfc-ecn, mine], profiles: {mine: {pfc: {rx: false}}}}"
     for qos in ("", f"qos: {unwise}"):
         file.write_text(f"name: t\ndefaults: {{rate: 100Mbit}}\ngenerate: {shape}\n{qos}\n")
         described = checked(f"topology show {file}")

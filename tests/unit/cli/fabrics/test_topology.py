@@ -137,7 +137,7 @@ def test_a_new_fabric_has_the_name_of_its_file_if_it_can(file: str, name: str, t
 
 def test_check_warns_of_links_that_nothing_can_fill(tmp_path: Path) -> None:
     path = tmp_path / "fast.yaml"
-    run("new", "leaf-spine", "--qos", "lab", "--rate", "25Gbit", "--mtu", "1500", "-o", path)
+    run("new", "leaf-spine", "--qos", "pfc-ecn", "--rate", "25Gbit", "--mtu", "1500", "-o", path)
     warning = CliRunner().invoke(app, ["check", str(path)]).stderr
     assert "25 Gb/s is more than the 200 Mb/s that all links carry together" in warning
     assert {advice["field"] for advice in json.loads(run("show", "--json", path))["advice"]} == {"rate"}

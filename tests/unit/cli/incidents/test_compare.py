@@ -119,5 +119,13 @@ def test_a_file_that_cannot_be_written_is_named(runs: Path) -> None:
 
 
 @pytest.mark.usefixtures("runs")
+def test_a_folder_that_is_no_recording_hides_none() -> None:
+    for name in ("good", "empty"):
+        Path(name).mkdir()
+    assert "nothing changed" in compare("good", "recordings/good").stdout
+    assert "no recording.json" in str(compare("good", "empty").exception)
+
+
+@pytest.mark.usefixtures("runs")
 def test_the_shell_completes_the_names_of_recordings() -> None:
     assert run_names() == ["bad", "good"]

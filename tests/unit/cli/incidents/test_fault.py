@@ -14,7 +14,7 @@ from lab.model.load import load_topology
 from tests.unit.running import Running, run
 
 TOPOLOGY = load_topology(
-    "name: broken\nqos: lab\ngenerate: {shape: leaf-spine, spines: 1, leaves: 1, hosts_per_leaf: 2}\n"
+    "name: broken\nqos: pfc-ecn\ngenerate: {shape: leaf-spine, spines: 1, leaves: 1, hosts_per_leaf: 2}\n"
 )
 
 

@@ -21,6 +21,7 @@ from lab.telemetry.read.recording import Recording
 from lab.telemetry.read.timeline_frames import RecordedFilm
 from lab.tui.replay_app import Replay
 from tests.command_line import parsed
+from tests.fabric import resident
 from tests.unit.telemetry.played import PORT, played
 
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rocelab(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "lab", *map(str, words)]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    return resident.ended(*map(str, words), timeout=120)
 
 
 def test_a_moment_is_answered_as_its_schema_has_it(path: Path) -> None:

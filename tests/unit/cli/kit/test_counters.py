@@ -27,14 +27,14 @@ PAGE = PAGES / "counters.md"
 @pytest.fixture
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
     monkeypatch.setattr(stdout, "width", 200)
-    return run(fabric("lab"), tmp_path, monkeypatch)
+    return run(fabric("pfc-ecn"), tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def drained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
     """A fabric whose hosts take in 20 Mb/s."""
     monkeypatch.setattr(stdout, "width", 200)
-    slow = "{fabric: lab, roles: {host: slow}, profiles: {slow: {nic: {drain: 20Mbit}}}}"
+    slow = "{fabric: pfc-ecn, roles: {host: slow}, profiles: {slow: {nic: {drain: 20Mbit}}}}"
     return run(fabric(slow), tmp_path, monkeypatch)
 
 
@@ -126,7 +126,7 @@ def test_all_shows_every_priority_of_the_ports_that_are_named() -> None:
 def test_the_queue_and_group_are_those_of_the_priority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stdout, "width", 200)
     mapped = run(
-        fabric("{fabric: [lab, m], profiles: {m: {map: {queue: {3: 5}, group: {3: 4, 4: 3}}}}}"),
+        fabric("{fabric: [pfc-ecn, m], profiles: {m: {map: {queue: {3: 5}, group: {3: 4, 4: 3}}}}}"),
         tmp_path,
         monkeypatch,
     )

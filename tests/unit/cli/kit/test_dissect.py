@@ -1,4 +1,4 @@
-"""``rocelab dissect`` as a process of its own: what it prints, its exit codes, and what it imports."""
+"""``rocelab dissect`` as a user runs it: what it prints, its exit codes, and what it imports."""
 
 import json
 import subprocess
@@ -15,6 +15,7 @@ from lab.wire.headers import Aeth, PfcFrame, Reth
 from lab.wire.opcodes import Opcode
 from lab.wire.pcapng import Direction, Interface, Record, Statistics, Writer
 from lab.wire.syndrome import AckKind, NakCode, Syndrome
+from tests.fabric import resident
 from tests.patience import PATIENCE
 
 TO = Path("02:00:00:00:00:01", "02:00:00:00:00:02", "10.0.0.1", "10.0.0.2")
@@ -43,8 +44,7 @@ def exchange(tmp_path: File) -> File:
 
 
 def dissect(*words: str | File | int, expect: int = 0) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "lab", "dissect", *map(str, words)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = resident.ended("dissect", *map(str, words), timeout=PATIENCE)
     assert done.returncode == expect, done.stderr
     assert "Traceback" not in done.stderr
     return done

@@ -18,7 +18,7 @@ from tests.unit.running import run
 @pytest.fixture(autouse=True)
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stdout, "width", 200)
-    run(fabric("lab"), tmp_path, monkeypatch)
+    run(fabric("pfc-ecn"), tmp_path, monkeypatch)
 
 
 def said(*words: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -170,3 +172,24 @@ def test_our_own_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("lab.cli.app.signal.signal", lambda *_: None)
     with pytest.raises(LabError):
         main()
+
+
+INTERRUPTED = """
+import builtins, os, signal
+import lab.__main__
+whole = builtins.__import__
+def slow(name, *rest):
+    if name == "lab.cli.command_groups":
+        os.kill(os.getpid(), signal.SIGINT)
+    return whole(name, *rest)
+builtins.__import__ = slow
+lab.__main__.main()
+"""
+
+
+def test_ctrl_c_while_rocelab_is_imported_shows_no_traceback() -> None:
+    """An interrupted import would show where it was."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")

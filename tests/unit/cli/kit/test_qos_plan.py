@@ -47,7 +47,7 @@ def test_a_difference_has_both_values() -> None:
 
 
 def test_values_are_scaled_to_a_rate() -> None:
-    (slow,) = json.loads(qos("presets", "lab", "--rate", "1Gbit", "--json"))
+    (slow,) = json.loads(qos("presets", "pfc-ecn", "--rate", "1Gbit", "--json"))
     assert (slow["rate"], slow["kmin"]) == (10**9, 400_000)
 
 

@@ -58,7 +58,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateFolder:
 
 @pytest.fixture
 def topology() -> Topology:
-    return fabric("lab")
+    return fabric("pfc-ecn")
 
 
 def follows(line: str) -> bool:

@@ -1,18 +1,17 @@
-"""``rocelab craft`` as a process of its own: what it shows, what it writes, and how it refuses."""
+"""``rocelab craft`` as a user runs it: what it shows, what it writes, and how it refuses."""
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 from lab.analysis.read.records import Reader
 from lab.wire.frame import Icrc, decode
+from tests.fabric import resident
 from tests.patience import PATIENCE
 
 
 def craft(*words: str | Path, expect: int = 0) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "lab", "craft", *map(str, words)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = resident.ended("craft", *map(str, words), timeout=PATIENCE)
     assert done.returncode == expect, done.stderr
     assert "Traceback" not in done.stderr
     return done

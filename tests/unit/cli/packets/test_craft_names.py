@@ -27,7 +27,7 @@ class Sent:
 
 @pytest.fixture(autouse=True)
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(fabric("lab"), tmp_path, monkeypatch)
+    run(fabric("pfc-ecn"), tmp_path, monkeypatch)
     monkeypatch.setattr(Sender, "complete", lambda _self, specs: list(specs))
     monkeypatch.setattr(Sender, "send", lambda *_: Sent())
 

@@ -29,7 +29,7 @@ def said(*words: str) -> str:
 
 
 def test_interfaces_are_the_links_of_what_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = run(fabric("lab"), tmp_path, monkeypatch)
+    made = run(fabric("pfc-ecn"), tmp_path, monkeypatch)
     monkeypatch.setattr("lab.cli.packets.extcap.fabric_state.all_fabrics", lambda: [made.state])
     first, whole, *links = said("--extcap-interfaces", "--extcap-version=4.0").splitlines()
     name = made.state.name

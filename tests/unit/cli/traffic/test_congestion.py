@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
-    made = run(fabric("lab"), tmp_path, monkeypatch)
+    made = run(fabric("pfc-ecn"), tmp_path, monkeypatch)
     monkeypatch.setattr("lab.cli.traffic.congestion.open_maps", lambda _, **_options: made.maps)
     return made
 

@@ -28,7 +28,7 @@ LAT = {"pairs": [{"src": "h1", "dst": "h4", "p50_s": 1e-5, "p99_s": 3e-4}]}
 
 @pytest.fixture
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
-    return run(fabric("lab"), tmp_path, monkeypatch)
+    return run(fabric("pfc-ecn"), tmp_path, monkeypatch)
 
 
 def judged(*words: str, text: str = "") -> tuple[int, dict[str, Any]]:
@@ -94,7 +94,7 @@ def test_what_was_measured_needs_no_fabric(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_fabric_without_lossless_ports_counted_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(replace(fabric("lab"), qos=None), tmp_path, monkeypatch)
+    run(replace(fabric("pfc-ecn"), qos=None), tmp_path, monkeypatch)
     code, document = judged("drops == 0")
     assert (code, document["expectations"][0]["seen"]) == (3, "not counted: the fabric has no qos")
 

@@ -30,4 +30,4 @@ def port(qos: str, end: str = "leaf1:swp3", **where: Any) -> PortQos:
 
 def profile(text: str) -> str:
     """``qos`` with one profile, of every port."""
-    return f"{{fabric: [lab, mine], profiles: {{mine: {text}}}}}"
+    return f"{{fabric: [pfc-ecn, mine], profiles: {{mine: {text}}}}}"

@@ -2,6 +2,7 @@
 
 import pytest
 
+from lab.backends import lifecycle
 from lab.model.load import load_topology
 from lab.model.qos.advice import advise
 from lab.model.qos.capacity import rate_advice
@@ -65,6 +66,31 @@ def test_priorities_that_differ_across_a_link_are_one_sided_too() -> None:
     assert {advice.ports for advice in advise(fabric(qos)) if "h1:eth1" in advice.ports} == {("h1:eth1",)}
 
 
+def test_hosts_without_rdma_devices_have_no_congestion_control_in_place_of_pfc() -> None:
+    topology = fabric("lossy")
+    assert lines("lossy") == []
+    found = advise(lifecycle.without_rdma(topology))
+    assert [(advice.ports, advice.field) for advice in found] == [
+        (tuple(f"h{number}:eth1" for number in (1, 2, 3, 4)), "nic.cc")
+    ]
+    assert "limits QPs of RDMA devices only" in found[0].message
+
+
+@pytest.mark.parametrize(
+    "qos", ["lab", "pfc-ecn", "{fabric: lossy, profiles: {deaf: {nic: {cc: {rp: false}}}}, roles: {host: deaf}}", ""]
+)
+def test_with_pfc_or_without_a_reaction_point_devices_do_not_matter(qos: str) -> None:
+    topology = fabric(qos)
+    assert advise(lifecycle.without_rdma(topology)) == advise(topology)
+
+
+@pytest.mark.parametrize(("priority", "fields"), [(3, set()), (0, {"ecn.0", "nic.cc"})])
+def test_where_ports_trust_the_pcp_roce_has_the_priority_of_pcp_0(priority: int, fields: set[str]) -> None:
+    mine = f"{{map: {{trust: pcp, pcp: {{0: {priority}, 3: 2}}}}}}"
+    qos = f"{{fabric: [lab, mine], profiles: {{mine: {mine}}}}}"
+    assert {advice.field for advice in advise(lifecycle.without_rdma(fabric(qos)))} == fields
+
+
 def test_without_qos_there_is_nothing_to_say() -> None:
     assert lines("") == []
 
@@ -77,7 +103,7 @@ def test_a_link_that_nothing_here_can_fill_is_told_with_the_figure(link: str, fi
     text = (
         f"name: t\ndefaults: {{{link}}}\ngenerate: {{shape: leaf-spine, spines: 1, leaves: 2, host_rate: 100Mbit}}\n"
     )
-    (advice,) = rate_advice(load_topology(f"{text}qos: lab\n"))
+    (advice,) = rate_advice(load_topology(f"{text}qos: pfc-ecn\n"))
     assert advice.field == "rate"
     assert f"is more than the {figure} that all links carry together" in advice.message
     assert advice.ports == ("leaf1:swp1", "leaf2:swp1")
@@ -85,7 +111,7 @@ def test_a_link_that_nothing_here_can_fill_is_told_with_the_figure(link: str, fi
 
 
 def test_one_fast_link_is_told_alone() -> None:
-    slow = fabric("lab", extra="overrides: {leaf2--spine1: {rate: 640Mbit}}")
+    slow = fabric("pfc-ecn", extra="overrides: {leaf2--spine1: {rate: 640Mbit}}")
     assert rate_advice(slow) == ()
-    (advice,) = rate_advice(fabric("lab", extra="overrides: {leaf2--spine1: {rate: 641Mbit}}"))
+    (advice,) = rate_advice(fabric("pfc-ecn", extra="overrides: {leaf2--spine1: {rate: 641Mbit}}"))
     assert advice.ports == ("leaf2:swp1",)

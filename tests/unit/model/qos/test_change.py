@@ -11,7 +11,7 @@ from lab.model.qos.profile import QosProfile
 from lab.model.topology import Role
 from tests.unit.model.qos.fabrics import node, profile
 
-LEAF = node("lab")
+LEAF = node("pfc-ecn")
 
 
 def changed(*assignments: str) -> NodeQos:
@@ -58,7 +58,7 @@ def test_the_pool_is_the_nodes() -> None:
 
 
 def test_hosts_can_be_made_slow() -> None:
-    host = node("lab", "h1")
+    host = node("pfc-ecn", "h1")
     assert change(host, Role.HOST, ["eth1"], ["nic.drain=5Mbit"]).ports["eth1"].drain == 5_000_000
     with pytest.raises(InvalidInput, match=r"nic\.drain: is for hosts, not for a leaf"):
         changed("nic.drain=5Mbit")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +15,7 @@ from lab.model.qos.congestion.cc_presets import CC_PRESETS
 from lab.model.qos.congestion.cc_registers import (
     RATES,
     TIMES,
+    CcAlgorithm,
     CcQos,
     CcRegisters,
     CnpModeration,
@@ -23,7 +24,7 @@ from lab.model.qos.congestion.cc_registers import (
 from lab.model.qos.congestion.cc_summary import scaling_lines
 from lab.model.qos.headroom import roce_frame
 from lab.model.qos.link import LinkChange
-from lab.model.qos.presets import PRESETS
+from lab.model.qos.presets import DEFAULT, PRESETS
 from lab.model.qos.qos_store import dump_node, restore_node
 from lab.model.qos.resolve import resolve
 from lab.model.store import dump, restore
@@ -93,7 +94,37 @@ def test_the_minimum_rate_is_a_packet_in_a_quarter_of_the_qp_timeout() -> None:
 
 @pytest.mark.parametrize("name", CC_PRESETS)
 def test_every_register_of_a_preset_has_a_source(name: str) -> None:
-    assert set(CC_PRESETS[name].sources) == {each.name for each in fields(CcRegisters)}
+    assert set(CC_PRESETS[name].sources) == set(CC_PRESETS[name].qos(10**8, 1146).names)
+
+
+def test_every_register_is_of_some_algorithm() -> None:
+    """And what a preset of another algorithm has there takes no effect, so it is not shown."""
+    shown = [set(preset.qos(10**8, 1146).names) for preset in CC_PRESETS.values()]
+    assert set.union(*shown) == {each.name for each in fields(CcRegisters)}
+    assert "rpg_gd" not in CC_PRESETS["timely"].qos(10**8, 1146).names
+    assert "timely_beta" not in CC_PRESETS["paper"].qos(10**8, 1146).names
+
+
+def test_timely_is_scaled_as_its_thresholds_are() -> None:
+    """10 Gb/s to 100 Mb/s: s = 100. 50 us become 5 ms, 10 Mb/s become 100 kb/s, 0.875 stays; no switch marks."""
+    cc = control("timely")
+    here = cc.registers
+    assert (cc.algorithm, cc.np, cc.rp, float(cc.scale)) == (CcAlgorithm.TIMELY, False, True, 100.0)
+    assert (here.timely_t_low, here.timely_t_high, here.timely_min_rtt) == (5 * MS, 50 * MS, 2 * MS)
+    assert (here.timely_add_step, here.timely_initial_rate, here.rpg_min_rate) == (100_000, 0, 100_000)
+    assert (here.timely_alpha, here.timely_beta) == (0.875, 0.8)
+    leaf = resolve(topology("timely"))["leaf1"]
+    assert not any(queue.ecn.enabled for port in leaf.ports.values() for queue in port.queues)
+    assert advise(topology("timely")) == (), "without marks it does something"
+
+
+def test_another_algorithm_starts_from_its_own_preset() -> None:
+    before = resolve(topology("connectx"))["h1"]
+    said = ["nic.cc.algorithm=timely", "nic.cc.timely_beta=0.5"]
+    after = change(before, Role.HOST, ["eth1"], said).ports["eth1"].cc
+    expected = CC_PRESETS["timely"].qos(10**8, roce_frame(1500))
+    assert after == replace(expected, published=replace(expected.published, timely_beta=0.5))
+    assert change(before, Role.HOST, ["eth1"], ["nic.cc.algorithm=dcqcn"]) == before
 
 
 def test_only_hosts_have_it_and_off_has_none() -> None:
@@ -101,7 +132,7 @@ def test_only_hosts_have_it_and_off_has_none() -> None:
     assert all(port.cc is None for port in nodes["leaf1"].ports.values())
     assert nodes["h4"].ports["eth1"].cc is not None
     assert host("off").cc is None
-    assert host("lab").cc is None
+    assert host("pfc-ecn").cc is None
     marks, quiet = (resolve(topology(name))["leaf1"] for name in ("paper", "off"))
     assert marks == quiet, "the switches of both are the same"
 
@@ -150,7 +181,14 @@ def test_one_host_can_be_off_or_have_other_registers() -> None:
         ("{rpg_time_reset: 300}", "300 has no unit; write it like 300us: mlxconfig counts in us"),
         ("{rpg_ai_rate: 5}", "5 has no unit; write it like 5Mbit: mlxconfig counts in Mb/s"),
         ("{rpg_byte_reset: 32767}", "32767 has no unit; write it like 10MB: mlxconfig counts in 64 bytes"),
-        ("{algorithm: reno}", "'reno' is not a known algorithm; choose dcqcn or off"),
+        ("{algorithm: reno}", "'reno' is not a known algorithm; choose dcqcn, timely or off"),
+        (
+            "{preset: timely, real_rate: link}",
+            "timely_t_low is 50 us, unscaled: 0.53 packets of 1.146 KB at 100 Mb/s, so no RTT is below it; raise",
+        ),
+        ("{preset: timely, timely_t_high: 40us}", "timely_t_high 40 us is not above 50 us of timely_t_low"),
+        ("{preset: timely, timely_add_step: 20Gbit}", "timely_add_step is 200 Mb/s (20 Gb/s / 100), above"),
+        ("{preset: timely, timely_beta: 1.5}", "1.5 is too big; choose 1.0 or less"),
         ("{preset: cisco}", "'cisco' is not a preset with registers; choose paper, connectx, hpcc, hpcc-paper"),
         ("{real_rate: 1kbit}", "1 kb/s is out of range; choose 1 Mb/s to 800 Gb/s"),
         ("{dce_tcp_g: 1024}", "1024 is too big; choose 1023 or less"),
@@ -175,7 +213,7 @@ def test_nic_settings_are_not_for_switches() -> None:
     with pytest.raises(InvalidInput, match=r"mine has nic\.cc, which is for hosts, not for a leaf"):
         topology("{roles: {leaf: mine}, profiles: {mine: {nic: {cc: {preset: paper}}}}}")
     with pytest.raises(InvalidInput, match=r"nic\.cc: is for hosts, not for a leaf"):
-        change(node("lab"), Role.LEAF, ["swp3"], ["nic.cc.preset=paper"])
+        change(node("pfc-ecn"), Role.LEAF, ["swp3"], ["nic.cc.preset=paper"])
 
 
 def test_live_changes_have_the_same_words() -> None:
@@ -185,9 +223,9 @@ def test_live_changes_have_the_same_words() -> None:
     assert cc is not None
     assert (cc.registers.rpg_ai_rate, cc.published.clamp_tgt_rate) == (40_000, True)
     assert change(before, Role.HOST, ["eth1"], ["nic.cc.algorithm=off"]).ports["eth1"].cc is None
-    fresh = apply_preset(resolve(topology("lab"))["h1"], Role.HOST, ["eth1"], PRESETS["hpcc"]).ports["eth1"].cc
+    fresh = apply_preset(resolve(topology("pfc-ecn"))["h1"], Role.HOST, ["eth1"], PRESETS["hpcc"]).ports["eth1"].cc
     assert fresh == CC_PRESETS["hpcc"].qos(10**8, roce_frame(1500))
-    switch = resolve(topology("lab"))["leaf1"]
+    switch = resolve(topology("pfc-ecn"))["leaf1"]
     assert apply_preset(switch, Role.LEAF, ["swp3"], PRESETS["hpcc"]).ports["swp3"].cc is None
 
 
@@ -208,6 +246,30 @@ def test_a_recording_from_before_has_the_thresholds_that_hpcc_meant_then() -> No
     assert restore(dump(fabric("{fabric: hpcc}"))) == fabric("{fabric: hpcc}")
 
 
+@pytest.mark.parametrize("fabric_names", ["[lab]", "[nvidia, lab]", "[]", "[mine]", "[mine, sonic]"])
+def test_a_recording_from_before_lab_had_congestion_control_has_none(fabric_names: str) -> None:
+    """Its preset, and the base of profiles, was what ``pfc-ecn`` is now."""
+    said = f"{{fabric: {fabric_names}, nodes: {{h1: lab}}, profiles: {{mine: {{pfc: {{rx: false}}}}}}}}"
+    data = json.loads(dump(fabric(said)))
+    data["qos"]["names"] = 2
+    restored = resolve(restore(json.dumps(data)))
+    names = fabric_names.replace("lab", "pfc-ecn").strip("[]")
+    base = "" if names.startswith("nvidia") else "pfc-ecn, "
+    then = said.replace(fabric_names, f"[{base}{names}]").replace("lab", "pfc-ecn")
+    assert restored == resolve(fabric(then))
+    assert all(port.cc is None for node in restored.values() for port in node.ports.values())
+    assert restore(dump(fabric(said))) == fabric(said)
+
+
+def test_by_default_senders_slow_down_before_a_pause() -> None:
+    default, marks = PRESETS[DEFAULT].port(10**8, 9000, 0.0), PRESETS["pfc-ecn"].port(10**8, 9000, 0.0)
+    assert replace(default, cc=None) == marks, "the switches are the same at the rate that they are for"
+    assert marks.cc is None
+    assert default.cc == CC_PRESETS["paper"].qos(10**8, roce_frame(9000))
+    assert host("{profiles: {}}").cc == host("lab").cc is not None
+    assert advise(fabric("lab")) == (), "also with large packets"
+
+
 def test_large_packets_and_missing_marks_are_warned_of() -> None:
     (kmin,) = advise(fabric("paper"))
     assert (kmin.field, kmin.message) == ("ecn.3.kmin", "kmin 5 KB is less than 3 packets of 4.218 KB")
@@ -215,6 +277,16 @@ def test_large_packets_and_missing_marks_are_warned_of() -> None:
     quiet = "{roles: {leaf: quiet, spine: quiet}, fabric: paper, profiles: {quiet: {ecn: {3: {enabled: false}}}}}"
     (none,) = advise(topology(quiet))
     assert none.message == "queue 3 of RoCE does not mark, and hosts have congestion control"
+
+
+def test_a_switch_that_pauses_cnps_is_warned_of() -> None:
+    said = "roles: {leaf: mixed}, profiles: {mixed: {map: {dscp: {48: 3}}}}"
+    (paused,) = advise(topology(f"{{fabric: paper, {said}}}"))
+    assert len(paused.ports) == 8
+    assert (paused.field, paused.message) == (
+        "map.dscp.48", "CNPs have priority 3, which is lossless: a pause holds them back"
+    )  # fmt: skip
+    assert advise(topology(f"{{fabric: pfc-ecn, {said}}}")) == (), "no NIC sends CNPs"
 
 
 def test_a_link_that_is_slowed_down_keeps_its_nics_registers() -> None:
@@ -228,4 +300,4 @@ def test_a_line_for_each_set_of_registers() -> None:
     assert "rpg_min_rate 34.87 kb/s (one packet in a quarter of the QP timeout)" in lines[0]
     assert "a link delay of 1 us becomes 250 us" in lines[0]
     assert lines[1].startswith("h2:eth1: dcqcn, s = 40 Gb/s / 100 Mb/s = 400:")
-    assert port("lab", "h1:eth1").cc is None
+    assert port("pfc-ecn", "h1:eth1").cc is None

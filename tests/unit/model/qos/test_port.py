@@ -111,7 +111,7 @@ def test_vectors(numbers: set[int]) -> None:
 
 
 def test_what_is_lossless_follows_from_the_priorities() -> None:
-    port = replace(PRESETS["lab"].port(10**8, 9000, 0.0), priority_to_queue=(0, 0, 0, 5, 0, 0, 0, 0))
+    port = replace(PRESETS["pfc-ecn"].port(10**8, 9000, 0.0), priority_to_queue=(0, 0, 0, 5, 0, 0, 0, 0))
     assert (port.lossless_groups, port.lossless_queues) == (1 << 3, 1 << 5)
     assert port.committed == 8 * 18036 + port.groups[3].headroom
     none = replace(port, pfc=replace(port.pfc, priorities=0))

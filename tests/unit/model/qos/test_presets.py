@@ -1,9 +1,11 @@
 """Presets against the sheet they are taken from, and against what must hold on every link."""
 
+from dataclasses import replace
+
 import pytest
 
 from lab.model.qos.advice import advise
-from lab.model.qos.check import node_faults
+from lab.model.qos.check import node_faults, port_faults
 from lab.model.qos.port import DSCPS, members
 from lab.model.qos.presets import CNP_DSCP, FLOOR_PACKETS, PRESETS, ROCE_DSCP, Preset
 from lab.model.qos.resolve import resolve
@@ -13,6 +15,7 @@ RATES = ("20Mbit", "100Mbit", "1Gbit", "10Gbit", "25Gbit")
 KB, GBIT = 1000, 10**9
 SHEET = {
     "lab": (10**8, 40 * KB, 160 * KB, 0.1),
+    "pfc-ecn": (10**8, 40 * KB, 160 * KB, 0.1),
     "sonic": (100 * GBIT, 2**20, 2 * 2**20, 0.05),
     "nvidia": (400 * GBIT, 150 * KB, 1500 * KB, 1.0),
     "cisco": (400 * GBIT, 150 * KB, 3000 * KB, 0.07),
@@ -20,8 +23,10 @@ SHEET = {
     "hpcc-thresholds": (25 * GBIT, 100 * KB, 400 * KB, 0.2),
     "paper": (40 * GBIT, 5 * KB, 200 * KB, 0.01),
     "connectx": (25 * GBIT, 150 * KB, 1500 * KB, 1.0),
+    "lossy": (25 * GBIT, 150 * KB, 1500 * KB, 1.0),
     "hpcc": (25 * GBIT, 100 * KB, 400 * KB, 0.2),
     "hpcc-paper": (25 * GBIT, 100 * KB, 400 * KB, 0.2),
+    "timely": (10 * GBIT, 62.5 * KB, 625 * KB, 1.0),
     "off": (40 * GBIT, 5 * KB, 200 * KB, 0.01),
 }
 EACH = pytest.mark.parametrize("name", PRESETS)
@@ -62,13 +67,33 @@ def test_every_preset_can_hold_and_raises_no_warning(name: str, rate: str) -> No
     assert advise(topology) == ()
 
 
-@EACH
+@pytest.mark.parametrize("name", sorted(set(PRESETS) - {"lossy"}))
 def test_roce_is_lossless_and_nothing_unmarked_is(name: str) -> None:
     qos = port(name)
     assert qos.dscp_to_priority[ROCE_DSCP] in members(qos.pfc.priorities)
     assert qos.dscp_to_priority[0] not in members(qos.pfc.priorities)
     assert qos.dscp_to_priority[CNP_DSCP] not in members(qos.pfc.priorities)
     assert len(qos.dscp_to_priority) == DSCPS
+
+
+def test_lossy_marks_like_connectx_and_pauses_nothing() -> None:
+    """The only difference is PFC, and with it the headroom that a pause needs."""
+    lossy, lossless = node("lossy"), node("connectx")
+    here, there = lossy.ports["swp3"], lossless.ports["swp3"]
+    assert here.pfc.priorities == 0
+    assert here.lossless_groups == here.lossless_queues == 0
+    assert here == replace(there, pfc=replace(there.pfc, priorities=0))
+    assert lossy.shared == lossless.shared
+    assert lossless.pool - lossy.pool == sum(port.groups[3].headroom for port in lossless.ports.values())
+    assert port("lossy", "h1:eth1").cc == port("connectx", "h1:eth1").cc is not None
+
+
+def test_cnps_need_a_queue_apart_from_lossy_roce() -> None:
+    here = port("lossy", "h1:eth1")
+    shared = replace(here, priority_to_queue=(0, 1, 2, 3, 4, 5, 3, 7), priority_to_group=here.priority_to_group)
+    (fault,) = port_faults(shared)
+    assert "cnp_dscp 48 has priority 6 in queue 3, shared with RoCE, priority 3" in fault.message
+    assert not list(port_faults(here))
 
 
 @pytest.mark.parametrize("name", sorted(set(PRESETS) - {"sonic"}))
@@ -82,7 +107,7 @@ def test_cnp_and_control_have_a_strict_queue_of_their_own(name: str) -> None:
 
 def test_lab_is_long_enough_to_see_and_short_of_a_retransmission() -> None:
     """perftest's QPs wait 4.096 us x 2^14 for an acknowledgement (IBA vol. 1, local ACK timeout)."""
-    leaf, qos = node("lab"), port("lab")
+    leaf, qos = node("pfc-ecn"), port("pfc-ecn")
     milliseconds = 8e3 / qos.rate
     assert qos.queues[3].ecn.kmin * milliseconds == pytest.approx(3.2)
     assert qos.queues[3].ecn.kmax * milliseconds == pytest.approx(12.8)
@@ -93,7 +118,7 @@ def test_lab_is_long_enough_to_see_and_short_of_a_retransmission() -> None:
 def test_a_preset_that_marks_after_pausing_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test above can fail: without the 5/4 between Kmax and XOFF it does."""
     monkeypatch.setattr(Preset, "shared", lambda self, rate, mtu: self.kmax * self.scale(rate, mtu) // 1)
-    assert any(advice.field == "ecn.3.kmax" for advice in advise(fabric("lab")))
+    assert any(advice.field == "ecn.3.kmax" for advice in advise(fabric("pfc-ecn")))
 
 
 @pytest.mark.parametrize("name", [name for name, preset in PRESETS.items() if preset.bytes_stay])

@@ -12,7 +12,7 @@ from lab.model.qos.resolve import resolve
 from lab.model.values.link_selection import choose_ports, every_port
 from tests.unit.model.qos.fabrics import fabric
 
-TOPOLOGY = fabric("{fabric: lab, profiles: {calm: {ecn: {3: {enabled: false}}}, slow: {nic: {drain: 20Mbit}}}}")
+TOPOLOGY = fabric("{fabric: pfc-ecn, profiles: {calm: {ecn: {3: {enabled: false}}}, slow: {nic: {drain: 20Mbit}}}}")
 NODES = resolve(TOPOLOGY)
 
 

@@ -20,7 +20,7 @@ from tests.unit.model.qos.fabrics import SHAPE, fabric, node, port, profile
 
 EVERYTHING = """
   fabric: [sonic, all]
-  roles: {spine: lab}
+  roles: {spine: pfc-ecn}
   nodes: {leaf2: all}
   interfaces: {"h1:eth1": nvidia}
   profiles:
@@ -43,7 +43,7 @@ def test_a_fabric_without_qos_has_none() -> None:
 
 
 def test_every_port_has_its_links_figures() -> None:
-    topology = fabric("lab", extra="overrides: {leaf2--spine1: {rate: 20Mbit, mtu: 1500, delay: 1ms}}")
+    topology = fabric("pfc-ecn", extra="overrides: {leaf2--spine1: {rate: 20Mbit, mtu: 1500, delay: 1ms}}")
     ports = {f"{name}:{end}": qos for name, node in resolve(topology).items() for end, qos in node.ports.items()}
     assert set(ports) == {str(end) for link in topology.links for end in link.ends}
     slow = ports["spine1:swp2"]
@@ -54,7 +54,7 @@ def test_every_port_has_its_links_figures() -> None:
 
 def test_only_headroom_and_pool_depend_on_how_soon_ports_pause() -> None:
     """Thresholds of a machine in virtual time are those of one in the host's; its headroom is a switch's."""
-    slow, quick = (resolve(fabric("lab"), reaction)["leaf1"] for reaction in (HOST_REACTION, VIRTUAL_REACTION))
+    slow, quick = (resolve(fabric("pfc-ecn"), reaction)["leaf1"] for reaction in (HOST_REACTION, VIRTUAL_REACTION))
     for name, later in slow.ports.items():
         sooner = quick.ports[name]
         saved = later.rate * (HOST_REACTION - VIRTUAL_REACTION) / 8
@@ -67,18 +67,18 @@ def test_only_headroom_and_pool_depend_on_how_soon_ports_pause() -> None:
 
 def test_a_file_that_only_fits_where_ports_pause_soon() -> None:
     """Four ports of 100 Mb/s keep 4 x 250 KB for 20 ms, which is more than the pool."""
-    small = "{fabric: [lab, small], profiles: {small: {buffer: {pool: 900KB}}}}"
+    small = "{fabric: [pfc-ecn, small], profiles: {small: {buffer: {pool: 900KB}}}}"
     with pytest.raises(InvalidInput, match="a pool of 900 KB is used up"):
         fabric(small)
     assert fabric(small, reaction=VIRTUAL_REACTION).qos is not None
 
 
 def test_advice_and_a_preset_that_comes_later_allow_for_the_same() -> None:
-    said = "{fabric: [lab, tight], profiles: {tight: {buffer: {groups: {3: {headroom: 30KB}}}}}}"
+    said = "{fabric: [pfc-ecn, tight], profiles: {tight: {buffer: {groups: {3: {headroom: 30KB}}}}}}"
     assert any("headroom" in advice.message for advice in advise(fabric(said)))
     assert advise(fabric(said, reaction=VIRTUAL_REACTION), VIRTUAL_REACTION) == ()
-    node = resolve(fabric("lab"), VIRTUAL_REACTION)["leaf1"]
-    assert apply_preset(node, Role.LEAF, node.ports, PRESETS["lab"]) == node
+    node = resolve(fabric("pfc-ecn"), VIRTUAL_REACTION)["leaf1"]
+    assert apply_preset(node, Role.LEAF, node.ports, PRESETS["pfc-ecn"]) == node
 
 
 def test_the_most_specific_wins_field_by_field() -> None:
@@ -128,11 +128,11 @@ def test_an_xon_that_is_written_stays() -> None:
 
 
 def test_naming_a_threshold_enables_and_enabled_says_otherwise() -> None:
-    assert [queue.ecn.enabled for queue in port("lab").queues] == [False] * 3 + [True] + [False] * 4
+    assert [queue.ecn.enabled for queue in port("pfc-ecn").queues] == [False] * 3 + [True] + [False] * 4
     assert port(profile("{ecn: {0: {kmin: 3KB}}}")).queues[0].ecn.enabled
     off = port(profile("{ecn: {3: {enabled: false, kmin: 3KB}}}")).queues[3].ecn
     assert (off.enabled, off.kmin) == (False, 3000)
-    assert not port("lab").pfc.watchdog.enabled
+    assert not port("pfc-ecn").pfc.watchdog.enabled
     assert port(profile("{pfc: {watchdog: {detection: 300ms}}}")).pfc.watchdog == WatchdogQos(
         True, 0.3, 0.2, StormAction.DROP
     )
@@ -166,7 +166,7 @@ def test_hosts_mark_only_where_a_profile_says_so_of_hosts() -> None:
     for qos in (
         "lab",
         "dcqcn-thresholds",
-        f"{{fabric: [lab, p], profiles: {{p: {marking}}}}}",
+        f"{{fabric: [pfc-ecn, p], profiles: {{p: {marking}}}}}",
         "{nodes: {h1: dcqcn-thresholds}}",
         "{}",
     ):
@@ -186,7 +186,7 @@ def test_only_hosts_drain() -> None:
 
 
 def test_a_pool_is_what_is_said_or_what_is_needed() -> None:
-    leaf = node("lab")
+    leaf = node("pfc-ecn")
     assert leaf.shared == 400_000, "32 ms at 100 Mb/s"
     assert leaf.pool == leaf.shared + sum(port.committed for port in leaf.ports.values())
     said = node(
@@ -198,7 +198,7 @@ def test_a_pool_is_what_is_said_or_what_is_needed() -> None:
 
 
 def test_a_mixed_node_shares_what_its_fastest_port_needs() -> None:
-    mixed = node("lab", extra="overrides: {leaf1--spine1: {rate: 400Mbit}}")
+    mixed = node("pfc-ecn", extra="overrides: {leaf1--spine1: {rate: 400Mbit}}")
     assert mixed.shared == 1_600_000
 
 
@@ -218,6 +218,7 @@ def test_damage_of_the_stored_form_is_told(damage: str) -> None:
 
 def test_the_shipped_incasts_are_lossless(shipped: Topology) -> None:
     assert (shipped.qos is not None) == (
-        shipped.name in {"dcqcn", "flood", "four-spines", "rails", "incast", "one-leaf", "one-spine", "roce-tenant"}
+        shipped.name
+        in {"dcqcn", "flood", "four-spines", "rails", "incast", "one-leaf", "one-spine", "roce-tenant", "sonic-dut"}
     )
     assert all(node_qos.shared > 0 for node_qos in resolve(shipped).values())

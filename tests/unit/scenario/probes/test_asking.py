@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lab.kernel.packets.arp import Question
 
 SHAPE = "generate: {shape: leaf-spine, spines: 1, leaves: 2, hosts_per_leaf: 1%s}\n"
-ROUTED = f"name: asked\nqos: lab\n{SHAPE % ''}"
+ROUTED = f"name: asked\nqos: pfc-ecn\n{SHAPE % ''}"
 BRIDGED = f"""name: asked
 {SHAPE % ", fabric_mtu: 9050"}overlay:
   tenants: {{blue: {{l3vni: 50010}}}}

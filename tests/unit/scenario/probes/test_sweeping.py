@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lab.scenario.stage import Stage
 
 TOPOLOGY = load_topology(
-    "name: swept\ndefaults: {rate: 100Mbit, mtu: 9000}\nqos: lab\n"
+    "name: swept\ndefaults: {rate: 100Mbit, mtu: 9000}\nqos: pfc-ecn\n"
     "generate: {shape: leaf-spine, spines: 4, leaves: 3, hosts_per_leaf: 1}\n"
 )
 PEERS = {str(end): link.other(end) for link in TOPOLOGY.links for end in link.ends}

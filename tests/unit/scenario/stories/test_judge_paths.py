@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from lab.scenario.judge import judge
-from tests.unit.scenario.played import Act, Acts, Change, Printed, failing, outcomes, play, spoilt
+from tests.unit.scenario.played import Act, Acts, Change, Printed, failing, judging, outcomes, play
 
 
 def routed(*interfaces: str) -> Printed:
@@ -107,64 +106,42 @@ GOOD = {
     "mtu-black-hole": BLACK_HOLE,
     "link-flap": FLAPPING,
 }
-
-
-@pytest.mark.parametrize("scenario", GOOD)
-def test_a_good_run_passes(scenario: str, tmp_path: Path) -> None:
-    assert set(outcomes(play(tmp_path, scenario, GOOD[scenario])).values()) == {"pass"}
-
-
-@pytest.mark.parametrize(
-    ("scenario", "change", "wrong"),
-    [
-        ("gid-index", ("observe", "h5", "rcvd_pkts", 1), "nothing-arrives"),
-        ("gid-index", ("baseline", "h5", "rcvd_pkts", 0), "nothing-arrives"),
-        ("gid-index", ("verify", "h5", "rcvd_pkts", 0), "nothing-arrives"),
-        ("gid-index", ("observe", "leaf1:swp1", "lost", 1), "nothing-alarms"),
-        ("elephant-collision", ("observe", "leaf2:swp3", "tx_bytes", 560), "each-gets-half"),
-        ("elephant-collision", ("observe", "leaf2:swp4", "tx_bytes", 400), "each-gets-half"),
-        ("elephant-collision", ("observe", "leaf1:swp2", "tx_bytes", 1), "one-uplink-is-idle"),
-        ("elephant-collision", ("baseline", "leaf1:swp2", "tx_bytes", 0), "one-uplink-is-idle"),
-        ("elephant-collision", ("verify", "leaf2:swp3", "tx_bytes", 300), "many-qps-spread"),
-        ("one-path-only", ("observe", "leaf1:swp1", "tx_bytes", 1), "one-uplink-is-idle"),
-        ("one-path-only", ("baseline", "leaf1:swp1", "tx_bytes", 0), "one-uplink-is-idle"),
-        ("one-path-only", ("verify", "leaf1:swp2", "tx_bytes", 0), "one-uplink-is-idle"),
-        ("one-path-only", ("observe", "leaf1:swp2", "tx_bytes", 0), "one-uplink-is-idle"),
-        ("one-path-only", ("observe", "leaf1:swp2", "lost", 1), "nothing-alarms"),
-        ("hash-polarisation", ("observe", "leaf1:swp1", "tx_bytes", 1), "one-uplink-carries-all"),
-        ("hash-polarisation", ("observe", "leaf1:swp2", "tx_bytes", 0), "one-uplink-carries-all"),
-        ("hash-polarisation", ("baseline", "leaf1:swp1", "tx_bytes", 19_000), "ports-spread"),
-        ("hash-polarisation", ("verify", "leaf1:swp1", "tx_bytes", 0), "ports-spread"),
-        ("acl-4791", ("observe", "leaf1:swp1", "tx_packets", 1), "rdma-stops"),
-        ("acl-4791", ("observe", "h1", "completer_retry_err", 0), "rdma-stops"),
-        ("acl-4791", ("baseline", "h1", "completer_retry_err", 1), "rdma-stops"),
-        ("acl-4791", ("observe", "leaf1:swp1", "lost", 1), "only-the-filter-counts-drops"),
-        ("acl-4791", ("verify", "leaf2:swp3", "tx_bytes", 1700), "rate-recovers"),
-        ("mtu-black-hole", ("observe", "h1", "completer_retry_err", 0), "only-large-messages-hang"),
-        ("mtu-black-hole", ("baseline", "h1", "completer_retry_err", 1), "only-large-messages-hang"),
-        ("mtu-black-hole", ("observe", "h2", "completer_retry_err", 1), "only-large-messages-hang"),
-        ("mtu-black-hole", ("observe", "leaf2:swp1", "rx_packets", 100), "no-port-counts-a-drop"),
-        ("mtu-black-hole", ("observe", "spine1:swp2", "lost", 40), "no-port-counts-a-drop"),
-        ("link-flap", ("observe", "h5", "out_of_seq_request", 0), "packets-are-retransmitted"),
-        ("link-flap", ("baseline", "h1", "completer_retry_err", 1), "packets-are-retransmitted"),
-        ("link-flap", ("verify", "h5", "out_of_seq_request", 1), "stable-again"),
-    ],
+CHANGES: list[tuple[str, Change, str]] = [
+    ("gid-index", ("observe", "h5", "rcvd_pkts", 1), "nothing-arrives"),
+    ("gid-index", ("baseline", "h5", "rcvd_pkts", 0), "nothing-arrives"),
+    ("gid-index", ("verify", "h5", "rcvd_pkts", 0), "nothing-arrives"),
+    ("gid-index", ("observe", "leaf1:swp1", "lost", 1), "nothing-alarms"),
+    ("elephant-collision", ("observe", "leaf2:swp3", "tx_bytes", 560), "each-gets-half"),
+    ("elephant-collision", ("observe", "leaf2:swp4", "tx_bytes", 400), "each-gets-half"),
+    ("elephant-collision", ("observe", "leaf1:swp2", "tx_bytes", 1), "one-uplink-is-idle"),
+    ("elephant-collision", ("baseline", "leaf1:swp2", "tx_bytes", 0), "one-uplink-is-idle"),
+    ("elephant-collision", ("verify", "leaf2:swp3", "tx_bytes", 300), "many-qps-spread"),
+    ("one-path-only", ("observe", "leaf1:swp1", "tx_bytes", 1), "one-uplink-is-idle"),
+    ("one-path-only", ("baseline", "leaf1:swp1", "tx_bytes", 0), "one-uplink-is-idle"),
+    ("one-path-only", ("verify", "leaf1:swp2", "tx_bytes", 0), "one-uplink-is-idle"),
+    ("one-path-only", ("observe", "leaf1:swp2", "tx_bytes", 0), "one-uplink-is-idle"),
+    ("one-path-only", ("observe", "leaf1:swp2", "lost", 1), "nothing-alarms"),
+    ("hash-polarisation", ("observe", "leaf1:swp1", "tx_bytes", 1), "one-uplink-carries-all"),
+    ("hash-polarisation", ("observe", "leaf1:swp2", "tx_bytes", 0), "one-uplink-carries-all"),
+    ("hash-polarisation", ("baseline", "leaf1:swp1", "tx_bytes", 19_000), "ports-spread"),
+    ("hash-polarisation", ("verify", "leaf1:swp1", "tx_bytes", 0), "ports-spread"),
+    ("acl-4791", ("observe", "leaf1:swp1", "tx_packets", 1), "rdma-stops"),
+    ("acl-4791", ("observe", "h1", "completer_retry_err", 0), "rdma-stops"),
+    ("acl-4791", ("baseline", "h1", "completer_retry_err", 1), "rdma-stops"),
+    ("acl-4791", ("observe", "leaf1:swp1", "lost", 1), "only-the-filter-counts-drops"),
+    ("acl-4791", ("verify", "leaf2:swp3", "tx_bytes", 1700), "rate-recovers"),
+    ("mtu-black-hole", ("observe", "h1", "completer_retry_err", 0), "only-large-messages-hang"),
+    ("mtu-black-hole", ("baseline", "h1", "completer_retry_err", 1), "only-large-messages-hang"),
+    ("mtu-black-hole", ("observe", "h2", "completer_retry_err", 1), "only-large-messages-hang"),
+    ("mtu-black-hole", ("observe", "leaf2:swp1", "rx_packets", 100), "no-port-counts-a-drop"),
+    ("mtu-black-hole", ("observe", "spine1:swp2", "lost", 40), "no-port-counts-a-drop"),
+    ("link-flap", ("observe", "h5", "out_of_seq_request", 0), "packets-are-retransmitted"),
+    ("link-flap", ("baseline", "h1", "completer_retry_err", 1), "packets-are-retransmitted"),
+    ("link-flap", ("verify", "h5", "out_of_seq_request", 1), "stable-again"),
+]
+test_a_good_run_passes, test_each_check_has_one_that_it_fails, test_what_a_run_does_not_show_is_unknown = judging(
+    GOOD, CHANGES, {"ports-spread", "rate-recovers", "stable-again"}
 )
-def test_each_check_has_one_that_it_fails(scenario: str, change: Change, wrong: str, tmp_path: Path) -> None:
-    assert failing(tmp_path, scenario, spoilt(GOOD[scenario], change)) == [wrong]
-
-
-@pytest.mark.parametrize("scenario", GOOD)
-@pytest.mark.parametrize("gone", ["observe", "killed"])
-def test_what_a_run_does_not_show_is_unknown(scenario: str, gone: str, tmp_path: Path) -> None:
-    if gone == "killed":
-        found = judge(play(tmp_path, scenario, GOOD[scenario]).killed()).verdicts
-        assert {verdict.outcome.value for verdict in found.values()} == {"unknown"}
-    else:
-        rest = {name: act for name, act in GOOD[scenario].items() if name != gone}
-        known = {"ports-spread", "rate-recovers", "stable-again"}
-        found_too = outcomes(play(tmp_path, scenario, rest))
-        assert {outcome for name, outcome in found_too.items() if name not in known} == {"unknown"}
 
 
 def printed(folder: Path, scenario: str, phase: str, *ran: Printed) -> dict[str, str]:

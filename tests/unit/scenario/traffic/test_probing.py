@@ -10,7 +10,7 @@ SHAPE = "generate: {shape: leaf-spine, spines: 2, leaves: 3, hosts_per_leaf: 2}\
 
 
 def test_neighbours_in_a_ring_are_at_different_leaves() -> None:
-    topology = load_topology(f"name: three\nqos: lab\n{SHAPE}")
+    topology = load_topology(f"name: three\nqos: pfc-ecn\n{SHAPE}")
     (hosts,) = rings(topology)
     assert hosts == ["h1", "h3", "h5", "h2", "h4", "h6"]
     leaf = {host.name: topology.links_of(host.name)[0].other(topology.links_of(host.name)[0].end_at(host.name)).node
@@ -39,11 +39,11 @@ def test_of_a_tenant_those_that_are_only_bridged_meet_their_own_network_alone() 
 @pytest.mark.parametrize(("leaves", "hosts"), [(1, 1), (2, 0)])
 def test_who_has_nobody_to_write_to_is_in_no_ring(leaves: int, hosts: int) -> None:
     shape = f"generate: {{shape: leaf-spine, spines: 1, leaves: {leaves}, hosts_per_leaf: {hosts}}}\n"
-    assert rings(load_topology(f"name: few\nqos: lab\n{shape}")) == []
+    assert rings(load_topology(f"name: few\nqos: pfc-ecn\n{shape}")) == []
 
 
 RAILS = load_topology(
-    "name: rails\nqos: lab\ngenerate: {shape: rail-optimised, rails: 2, hosts_per_unit: 3, units: 2, spines: 1}\n"
+    "name: rails\nqos: pfc-ecn\ngenerate: {shape: rail-optimised, rails: 2, hosts_per_unit: 3, units: 2, spines: 1}\n"
 )
 
 

@@ -34,9 +34,9 @@ def test_a_row_is_for_each_change_and_a_last_one_for_a_recovered_qp() -> None:
 def test_a_row_fits_the_table() -> None:
     maps = empty(Numbering({"h1": OTHER}))
     limiter = maps.limiters[3]
-    limiter["qpn"], limiter["started"], limiter["alpha"] = 17, 1, 1 << 25
+    limiter["qpn"], limiter["started"], limiter["alpha"], limiter["rtt"] = 17, 1, 1 << 25, 2_500_000
     maps.ports["state"]["limited"][OTHER.port("eth1")] = 1
     rows = list(QpRates(maps, [OTHER], 0).look(0))
     schema, packed = unpack(memoryview(SCHEMA.pack(rows)))
     assert schema == SCHEMA
-    assert (packed["peer"][0], packed["alpha"][0]) == (b"::", 0.5)
+    assert (packed["peer"][0], packed["alpha"][0], packed["rtt"][0]) == (b"::", 0.5, 2_500_000)

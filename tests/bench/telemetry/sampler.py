@@ -1,4 +1,4 @@
-"""What the recorder's sampler costs, and how late it is.
+"""The cost of the recorder's sampler, and how late it is.
 
     ./scripts/bench sampler [--json]                what it costs of an incast's goodput; in the VM where needed
     ./scripts/bench sampler --switches [--json]     natively: 40 switches and 320 links, at 50 Hz
@@ -39,7 +39,7 @@ SECONDS: Final = 10.0
 
 
 def lateness(folder: Path) -> dict[str, Any]:
-    """What a recording says of its samples."""
+    """Return how many samples a recording has and skipped, how late they were, and the time that one took."""
     recording = Recording.open(folder)
     told = summarise(recording, 1)
     took = statistics.median(int(each) for each in recording.samples["took"]) / 1e9
@@ -50,7 +50,7 @@ def lateness(folder: Path) -> dict[str, Any]:
 
 
 def goodput() -> float:
-    """Of three hosts that write to a fourth, bit/s."""
+    """Return the sum of the goodputs, in bit/s, of three hosts that write to a fourth."""
     pairs = ("--pair", "h2:h4", "--pair", "h3:h4")
     return float(sum(pair["goodput_bps"] for pair in rocelab_json("rdma", "bw", "h1", "h4", *pairs)["pairs"]))
 

@@ -1,0 +1,219 @@
+"""Differences from what must hold in any fabric, whatever its plan: addresses, next hops, sessions and thresholds."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import replace
+from ipaddress import ip_interface
+from typing import TYPE_CHECKING, Final
+
+from lab.audit.audited import BFD_STARTING, BFD_UP, ESTABLISHED, MAIN
+from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference
+from lab.audit.placement import FEWEST
+from lab.model.topology import Role
+from lab.routing.paths.distance import distances, switch_links
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lab.audit.audited import AddressAudit, FabricAudit, NodeAudit, PortAudit, RouteAudit
+    from lab.audit.placement import FabricRoles
+    from lab.model.topology import Topology
+
+RULE: Final = "rule"
+"""``Difference.against`` for what must hold."""
+_LEARNED: Final = frozenset({"bgp", "ospf", "isis"})
+_MAPPED: Final = "169.254.0.1"
+"""FRR's gateway for next hops of the other family (RFC 8950)."""
+_ROCE_DSCP: Final = 26
+_CLASSES: Final = range(8)
+
+
+def of_arithmetic(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
+    """Return the settings that contradict each other, or the other nodes."""
+    roce = any(host.rdma for host in placement.topology.hosts)
+    found: list[Difference] = []
+    for node in state.nodes.values():
+        found += _of_links(node, placement)
+        found += _of_sessions(node)
+        found += _of_gateways(node, state, placement)
+        found += _of_neighbours(node, state, placement)
+        for port in node.ports:
+            found += of_port(node.name, port, roce=roce)
+    return [*found, *_of_owners(state, placement), *of_widths(state, placement.topology)]
+
+
+def _of_links(node: NodeAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield ports without carrier: a link is up."""
+    for each in node.interfaces:
+        if (node.name, each.name) in placement.peers and not (each.up and each.carrier):
+            setting = "carrier" if each.up else "up"
+            yield Difference.of(node.name, each, setting, "no", "yes", RULE)
+
+
+def _of_sessions(node: NodeAudit) -> Iterator[Difference]:
+    """Yield daemons and sessions that are down."""
+    for daemon in node.daemons:
+        if not daemon.running:
+            yield Difference.of(node.name, daemon, "running", "no", "yes", RULE)
+    for bgp in node.bgp:
+        if bgp.state != ESTABLISHED:
+            down = Difference.of(node.name, bgp, "state", bgp.state, ESTABLISHED, RULE)
+            yield replace(down, interface=bgp.peer)
+    for bfd in node.bfd:
+        if bfd.status not in {BFD_UP, BFD_STARTING}:
+            yield Difference.of(node.name, bfd, "status", bfd.status, BFD_UP, RULE)
+
+
+def _of_gateways(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield routes by a port whose gateway is no address of the other end."""
+    for route in node.routes:
+        for hop in route.next_hops:
+            match hop.split():
+                case ["via", gateway, "dev", device, *_] if (node.name, device) in placement.peers:
+                    peer = placement.peers[node.name, device]
+                    there = state.nodes.get(peer.node)
+                    if there is not None and gateway not in {_MAPPED, *_reachable(peer.interface, there, state)}:
+                        expected = f"an address of {peer.node}"
+                        wrong = Difference.of(node.name, route, "gateway", gateway, expected, RULE)
+                        yield replace(wrong, interface=device)
+
+
+def _reachable(interface: str, node: NodeAudit, state: FabricAudit) -> set[str]:
+    """Return the addresses behind a port: those of its node, or of all nodes if the port is bridged."""
+    bridged = any(each.master for each in node.interfaces if each.name == interface)
+    return {each for one in (state.nodes.values() if bridged else [node]) for each in _addresses(one)}
+
+
+def _addresses(node: NodeAudit) -> set[str]:
+    return {each.address.partition("/")[0] for each in node.addresses}
+
+
+def _of_neighbours(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield neighbours on a port whose MAC no interface of the other end has."""
+    for each in node.neighbours:
+        peer = placement.peers.get((node.name, each.interface))
+        there = state.nodes.get(peer.node) if peer is not None else None
+        known = each.address == _MAPPED or (there is not None and each.address in _addresses(there))
+        if each.mac and there is not None and known and each.mac not in {port.mac for port in there.interfaces}:
+            expected = next((port.mac for port in there.interfaces if peer and port.name == peer.interface), "")
+            yield Difference.of(node.name, each, "mac", each.mac, expected or ABSENT, RULE)
+
+
+def _of_owners(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield addresses of several nodes. A gateway that several switches share is on an interface without a cable."""
+    owners: dict[str, list[tuple[str, AddressAudit]]] = defaultdict(list)
+    for node in state.nodes.values():
+        for each in node.addresses:
+            shared = each.interface != "lo" and (node.name, each.interface) not in placement.peers
+            if each.scope == "global" and not (shared and placement.topology.node(node.name).role.is_switch):
+                owners[each.address.partition("/")[0]].append((node.name, each))
+    for found in owners.values():
+        names = dict.fromkeys(name for name, _ in found)
+        if len(names) > 1:
+            for name, address in found:
+                yield Difference.of(name, address, "owner", ", ".join(names), "one node", RULE)
+
+
+def of_port(node: str, port: PortAudit, *, roce: bool) -> Iterator[Difference]:
+    """Yield thresholds of an emulated port in the wrong order, and a class of RoCE that is not lossless."""
+
+    def number(name: str) -> int:
+        text = port.settings_in_full.get(name, "")
+        return int(text) if text.isdigit() else 0
+
+    def differs(name: str, value: object, expected: str) -> Difference:
+        return Difference.of(node, port, name, str(value), expected, RULE)
+
+    if not port.in_kernel:
+        yield differs("in kernel", "no", "yes")
+    lossless = number("pfc.priorities")
+    for priority in (each for each in _CLASSES if lossless >> each & 1):
+        group = f"groups.{number(f'priority_to_group.{priority}')}"
+        queue = f"queues.{number(f'priority_to_queue.{priority}')}.ecn"
+        xoff, xon = number(f"{group}.xoff"), number(f"{group}.xon")
+        if xoff and xon >= xoff:
+            yield differs(f"{group}.xon", xon, f"below XOFF, {xoff}")
+        kmax = number(f"{queue}.kmax")
+        if xoff and port.settings_in_full.get(f"{queue}.enabled") == "yes" and kmax > xoff:
+            yield differs(f"{queue}.kmax", kmax, f"at most XOFF, {xoff}")
+    if roce and lossless and port.settings_in_full.get("trust") == "dscp":
+        priority = number(f"dscp_to_priority.{_ROCE_DSCP}")
+        if not lossless >> priority & 1:
+            yield differs(f"dscp_to_priority.{_ROCE_DSCP}", priority, "a lossless priority")
+
+
+def of_widths(state: FabricAudit, topology: Topology) -> list[Difference]:
+    """Return learned routes with another number of next hops than most routes over as many equal paths, or missing.
+
+    Routes compare if their switches have the same tier, distance from the prefix's switch, and links towards it.
+    """
+    owner_of = _owner_of(state, topology)
+    distance = {name: distances(topology, name) for name in set(owner_of.values())}
+    groups: dict[tuple[object, ...], list[tuple[str, RouteAudit]]] = defaultdict(list)
+    having: dict[str, set[str]] = defaultdict(set)
+    for node in state.nodes.values():
+        if not topology.node(node.name).role.is_switch or any(each.part == "kernel" for each in node.unread):
+            continue
+        for route in node.routes:
+            owner = owner_of.get(route.prefix)
+            if route.table != MAIN or owner is None:
+                continue
+            having[route.prefix].add(node.name)
+            if owner != node.name and (route.protocol in _LEARNED or not route.next_hops):
+                away = distance[owner].get(node.name, 0)
+                nearer = sum(distance[owner].get(peer) == away - 1 for _, peer in switch_links(topology, node.name))
+                groups[topology.node(node.name).role, away, nearer, ":" in route.prefix].append((node.name, route))
+    found = [each for group in groups.values() for each in _of_width(group)]
+    return [*found, *_of_missing(having, owner_of, state, topology)]
+
+
+def _owner_of(state: FabricAudit, topology: Topology) -> dict[str, str]:
+    """Return the only switch with an address in each prefix, except for link-local ones."""
+    owners: dict[str, set[str]] = defaultdict(set)
+    for node in state.nodes.values():
+        if topology.node(node.name).role.is_switch:
+            for each in node.addresses:
+                if each.scope == "global":
+                    owners[str(ip_interface(each.address).network)].add(node.name)
+    return {prefix: next(iter(names)) for prefix, names in owners.items() if len(names) == 1}
+
+
+def _of_width(group: list[tuple[str, RouteAudit]]) -> Iterator[Difference]:
+    counts = Counter(len(route.next_hops) for _, route in group)
+    usual, number = counts.most_common(1)[0]
+    if len(group) < FEWEST or 2 * number <= len(group):
+        return
+    for node, route in group:
+        if len(route.next_hops) != usual:
+            value = ", ".join(route.next_hops) or route.type
+            yield Difference.of(node, route, "next hops", value, f"{usual} next hops", RULE)
+
+
+def _of_missing(
+    having: Mapping[str, set[str]], owner_of: Mapping[str, str], state: FabricAudit, topology: Topology
+) -> Iterator[Difference]:
+    """Yield prefixes of leaves that most other switches of a tier have, and one lacks.
+
+    Those of spines do not reach spines with the same AS number (RFC 4271 section 9.1.2).
+    """
+    tiers: dict[str, list[str]] = defaultdict(list)
+    for node in topology.switches:
+        if node.name in state.nodes and not any(each.part == "kernel" for each in state.nodes[node.name].unread):
+            tiers[node.role].append(node.name)
+    leaves = {node.name for node in topology.having(Role.LEAF)}
+    for prefix, names in ((prefix, names) for prefix, names in having.items() if owner_of[prefix] in leaves):
+        for members in tiers.values():
+            others = [name for name in members if name != owner_of[prefix]]
+            lacking = [name for name in others if name not in names]
+            if len(others) >= FEWEST and 2 * len(lacking) < len(others):
+                for name in lacking:
+                    yield Difference(
+                        node=name,
+                        kind="route",
+                        object=f"route {prefix}",
+                        field=PRESENCE,
+                        value=ABSENT,
+                        expected=PRESENT,
+                        against=RULE,
+                    )

@@ -1,0 +1,344 @@
+"""The state of a namespace's kernel: iproute2's answers, in few processes, as audited objects.
+
+iproute2 answers several requests in one process, names all options of all kinds, and its JSON is parsed faster than
+netlink messages in Python.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from lab.audit.audited import (
+    MAIN,
+    AddressAudit,
+    FdbAudit,
+    FilterAudit,
+    InterfaceAudit,
+    NeighbourAudit,
+    QdiscAudit,
+    RouteAudit,
+    RuleAudit,
+    VlanAudit,
+)
+from lab.kernel.netlink.client import dump
+from lab.kernel.netlink.ip_state import documents
+from lab.kernel.process.process import find_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from lab.kernel.process.netns import Namespace
+
+Shown: TypeAlias = "Mapping[str, Any]"
+
+_IP: Final = ("address show", "route show table all", "neigh show", "rule show")
+_GETRULE: Final = 34
+"""RTM_GETRULE of <linux/rtnetlink.h>."""
+_FIB_RULE: Final = struct.Struct("=8BI")
+"""struct fib_rule_hdr of <linux/fib_rules.h>: its fifth member is the table."""
+_FRA_PRIORITY: Final = 6
+_DEFAULT_RULES: Final = {0: ("local", 255), 32766: ("main", 254)}
+"""Name and number of the table that each rule of a new namespace looks up, by priority."""
+_TIMER: Final = ("_timer", "topology_change", "topology_change_detected")
+"""Ends of the names of options that change by themselves (ip-link(8), bridges)."""
+_ADMIN_FLAGS: Final = ("PROMISC", "ALLMULTI", "NOARP")
+"""Flags that only an administrator sets; captures do not."""
+_HOOKS: Final = {"clsact": ("ingress", "egress"), "ingress": ("ingress",)}
+_FILTERLESS: Final = frozenset({"noqueue", "pfifo_fast", "fq_codel", "mq", "pfifo", "tbf"})
+_COUNTED: Final = ("bytes", "packets", "drops", "overlimits", "requeues", "backlog", "qlen")
+_ADDRESS_FLAGS: Final = ("deprecated", "dadfailed", "tentative")
+_ROUTE_FIELDS: Final = frozenset(
+    {"type", "dst", "dev", "gateway", "via", "table", "protocol", "metric", "nexthops", "flags", "weight", "expires",
+     "pref", "cache", "nhid", "error"}
+)  # fmt: skip
+_DEFAULT: Final = {4: "0.0.0.0/0", 6: "::/0"}
+_SELECTORS: Final = (
+    "src",
+    "dst",
+    "fwmark",
+    "fwmask",
+    "iif",
+    "oif",
+    "ipproto",
+    "sport",
+    "dport",
+    "tos",
+    "l3mdev",
+    "not",
+)
+_MULTICAST_BIT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class KernelState:
+    """The objects that a namespace's kernel has."""
+
+    interfaces: tuple[InterfaceAudit, ...]
+    addresses: tuple[AddressAudit, ...]
+    routes: tuple[RouteAudit, ...]
+    rules: tuple[RuleAudit, ...]
+    neighbours: tuple[NeighbourAudit, ...]
+    qdiscs: tuple[QdiscAudit, ...]
+    filters: tuple[FilterAudit, ...]
+    fdb: tuple[FdbAudit, ...]
+    vlans: tuple[VlanAudit, ...]
+
+
+def read_kernel(namespace: Namespace) -> KernelState:
+    """Return the kernel's state of a namespace. CommandFailed if iproute2 fails, OperationFailed if it is gone."""
+    shown, routes, neighbours, rules = _ask(namespace, "ip", _IP)
+    queues = _ask(namespace, "tc", ["qdisc show"])[0]
+    bridged = any(_kind(each) in {"bridge", "vxlan"} for each in shown)
+    tables = _ask(namespace, "bridge", ["fdb show", "vlan show"]) if bridged else [[], []]
+    return KernelState(
+        interfaces=tuple(map(_interface, shown)),
+        addresses=tuple(address for each in shown for address in _addresses(each)),
+        routes=tuple(parse_routes(routes)),
+        rules=(*(_rule("inet", each) for each in rules), *_rules_of_ipv6(namespace)),
+        neighbours=tuple(_neighbour(each) for each in neighbours if "dev" in each),
+        qdiscs=tuple(map(_qdisc, queues)),
+        filters=tuple(_filters(namespace, queues)),
+        fdb=tuple(_fdb(each) for each in tables[0] if not _is_group_member(each)),
+        vlans=tuple(vlan for each in tables[1] for vlan in _vlans(each)),
+    )
+
+
+def _ask(namespace: Namespace, tool: str, lines: Sequence[str], *options: str) -> list[Any]:
+    """Return the answer to each line of a batch."""
+    command = [find_tool(tool, "iproute2"), *options, "-json", "-details", "-statistics", "-batch", "-"]
+    return documents(namespace.run(command, stdin="".join(f"{line}\n" for line in lines)).stdout, len(lines))
+
+
+def _kind(shown: Shown) -> str:
+    return str(shown.get("linkinfo", {}).get("info_kind", ""))
+
+
+def _interface(shown: Shown) -> InterfaceAudit:
+    info = shown.get("linkinfo", {})
+    options = {
+        **_flat(info.get("info_data", {})),
+        **_flat(info.get("info_slave_data", {}), "port "),
+    }
+    options |= {flag: "yes" for flag in _ADMIN_FLAGS if flag in shown["flags"]}
+    if "xdp" in shown:
+        options["xdp"] = _compact(shown["xdp"])
+    received, sent = (shown.get("stats64", {}).get(way, {}) for way in ("rx", "tx"))
+    return InterfaceAudit(
+        name=str(shown["ifname"]),
+        kind=_kind(shown),
+        up="UP" in shown["flags"],
+        carrier="LOWER_UP" in shown["flags"],
+        mtu=int(shown["mtu"]),
+        mac=str(shown.get("address", "")),
+        master=str(shown.get("master", "")),
+        queue_length=int(shown.get("txqlen", 0)),
+        options=options,
+        counters={f"rx {name}": value for name, value in received.items()}
+        | {f"tx {name}": value for name, value in sent.items()},
+    )
+
+
+def _flat(shown: Shown, before: str = "") -> dict[str, str]:
+    """Return options as text, without those that change by themselves."""
+    return {
+        f"{before}{name}": _compact(value)
+        for name, value in shown.items()
+        if not name.endswith(_TIMER) and "mcast" not in name
+    }
+
+
+def _compact(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+def _addresses(shown: Shown) -> Iterator[AddressAudit]:
+    for each in shown.get("addr_info", ()):
+        if "local" in each:
+            flags = tuple(flag for flag in _ADDRESS_FLAGS if each.get(flag))
+            address = f"{each['local']}/{each['prefixlen']}"
+            yield AddressAudit(
+                interface=str(shown["ifname"]), address=address, scope=str(each.get("scope", "")), flags=flags
+            )
+
+
+def parse_routes(shown: Iterable[Shown]) -> Iterator[RouteAudit]:
+    """Yield the routes of ``ip -json -details route show table all``; routes of one identity are one multipath route.
+
+    Entries of the routing cache are omitted.
+    """
+    grouped: dict[tuple[str, str, str], list[Shown]] = {}
+    for each in shown:
+        if "cache" not in each and "cloned" not in each.get("flags", ()):
+            metric = str(each.get("metric") or "")
+            grouped.setdefault((_prefix(each), str(each.get("table", MAIN)), metric), []).append(each)
+    for (prefix, table, metric), members in grouped.items():
+        first = members[0]
+        hops = sorted(hop for each in members for hop in _next_hops(each))
+        options = {
+            name: _compact(value) for name, value in first.items() if name not in _ROUTE_FIELDS and value != []
+        }
+        yield RouteAudit(
+            prefix=prefix,
+            table=table,
+            metric=metric,
+            type=str(first.get("type", "unicast")),
+            protocol=str(first.get("protocol", "")),
+            next_hops=tuple(hops),
+            options=options,
+        )
+
+
+def _prefix(shown: Shown) -> str:
+    """Return a route's prefix with its length, which ip omits for single addresses and default routes."""
+    prefix = str(shown["dst"])
+    if prefix == "default":
+        hops = [shown, *shown.get("nexthops", ())]
+        gateways = "".join(str(hop.get("gateway", "")) for hop in hops if "via" not in hop)
+        return _DEFAULT[6 if ":" in gateways or "pref" in shown else 4]
+    return prefix if "/" in prefix else f"{prefix}/{128 if ':' in prefix else 32}"
+
+
+def _next_hops(shown: Shown) -> Iterator[str]:
+    """Yield each next hop as ``via GATEWAY dev INTERFACE``."""
+    for hop in shown.get("nexthops", [shown]):
+        gateway = hop.get("gateway") or hop.get("via", {}).get("host", "")
+        weight = int(hop.get("weight", 1))
+        words = [
+            *(["via", str(gateway)] if gateway else []),
+            *(["dev", str(hop["dev"])] if "dev" in hop else []),
+            *(["weight", str(weight)] if weight > 1 else []),
+            *(flag for flag in hop.get("flags", ()) if flag in {"dead", "linkdown", "onlink"}),
+        ]
+        if words:
+            yield " ".join(words)
+
+
+def _rules_of_ipv6(namespace: Namespace) -> list[RuleAudit]:
+    """Return the rules of IPv6, which a batch of ``ip`` does not list; few nodes have others than the default."""
+    found = {}
+    for each in namespace.inside(lambda: dump(_GETRULE, _FIB_RULE, bytes([socket.AF_INET6]))):
+        priority = int.from_bytes(each.attributes.get(_FRA_PRIORITY, b""), sys.byteorder)
+        found[priority] = _FIB_RULE.unpack(each.fixed)[4]
+    if found == {priority: table for priority, (_, table) in _DEFAULT_RULES.items()}:
+        return [
+            RuleAudit(family="inet6", priority=priority, selector="", action=f"lookup {name}")
+            for priority, (name, _) in _DEFAULT_RULES.items()
+        ]
+    return [_rule("inet6", each) for each in _ask(namespace, "ip", ["rule show"], "-6")[0]]
+
+
+def _rule(family: str, shown: Shown) -> RuleAudit:
+    selectors = {"src": "from", "dst": "to"}
+    lengths = {name: f"/{shown[f'{name}len']}" for name in selectors if f"{name}len" in shown}
+    said = [
+        f"{selectors.get(name, name)} {_compact(shown[name])}{lengths.get(name, '')}"
+        for name in _SELECTORS
+        if name in shown and shown[name] != "all"
+    ]
+    action = f"lookup {shown['table']}" if "table" in shown else str(shown.get("action", ""))
+    return RuleAudit(
+        family=family, priority=int(shown["priority"]), selector=" ".join(said),
+        action=action,
+    )  # fmt: skip
+
+
+def _neighbour(shown: Shown) -> NeighbourAudit:
+    states = tuple(map(str, shown.get("state", ())))
+    return NeighbourAudit(
+        interface=str(shown["dev"]),
+        address=str(shown["dst"]),
+        mac=str(shown.get("lladdr", "")),
+        permanent="PERMANENT" in states,
+        state=" ".join(states),
+    )
+
+
+def _qdisc(shown: Shown) -> QdiscAudit:
+    parent = "root" if shown.get("root") else str(shown.get("parent", ""))
+    return QdiscAudit(
+        interface=str(shown.get("dev", "")),
+        parent=parent,
+        kind=str(shown["kind"]),
+        handle=str(shown.get("handle", "")),
+        options=_flat(shown.get("options", {})),
+        counters={name: int(shown[name]) for name in _COUNTED if name in shown},
+    )
+
+
+def _filters(namespace: Namespace, queues: Iterable[Shown]) -> Iterator[FilterAudit]:
+    """Yield the filters of all hooks, and of root qdiscs with classes."""
+    places = [(str(each["dev"]), hook) for each in queues for hook in _places(each)]
+    if not places:
+        return
+    lines = [f"filter show dev {device} {hook}" for device, hook in places]
+    for (device, hook), listed in zip(places, _ask(namespace, "tc", lines), strict=True):
+        # The first entry of each priority only reports its existence.
+        yield from (_filter(device, hook, each) for each in listed if each.get("options"))
+
+
+def _places(queue: Shown) -> tuple[str, ...]:
+    kind = str(queue["kind"])
+    if kind in _HOOKS:
+        return _HOOKS[kind]
+    plain = kind in _FILTERLESS or kind.startswith("rl_")
+    return ("root",) if queue.get("root") and not plain else ()
+
+
+def _filter(device: str, hook: str, shown: Shown) -> FilterAudit:
+    counted: list[int] = []
+    options = _without_counts(dict(shown["options"]), counted)
+    handle = str(options.pop("handle", options.pop("fh", "")))
+    return FilterAudit(
+        interface=device,
+        hook=hook,
+        priority=int(shown.get("pref", 0)),
+        handle=handle,
+        kind=str(shown.get("kind", "")),
+        match=f"{shown.get('protocol', '')} {_compact(options)}".strip(),
+        hits=max(counted, default=0),
+    )
+
+
+_COUNTS: Final = frozenset({"stats", "installed", "last_used", "first_used", "used_hw_stats", "rule hit", "success"})
+
+
+def _without_counts(shown: Any, counted: list[int]) -> Any:
+    """Return a filter's options without counters and ages, and add the packets of its actions to ``counted``."""
+    if isinstance(shown, dict):
+        if "stats" in shown:
+            counted.append(int(shown["stats"].get("packets", 0)))
+        return {name: _without_counts(value, counted) for name, value in shown.items() if name not in _COUNTS}
+    return [_without_counts(each, counted) for each in shown] if isinstance(shown, list) else shown
+
+
+def _is_group_member(shown: Shown) -> bool:
+    """Return whether an entry is a multicast group that the interface itself has joined."""
+    return "dst" not in shown and int(str(shown["mac"])[:2], 16) & _MULTICAST_BIT == _MULTICAST_BIT
+
+
+def _fdb(shown: Shown) -> FdbAudit:
+    state = str(shown.get("state", ""))
+    flags = tuple(map(str, shown.get("flags", ())))
+    learned = "extern_learn" in flags or state not in {"permanent", "static"}
+    return FdbAudit(
+        mac=str(shown["mac"]),
+        interface=str(shown.get("ifname", "")),
+        vlan=str(shown.get("vlan", "")),
+        remote=str(shown.get("dst", "")),
+        vni=str(shown.get("vni", "")),
+        permanent=not learned,
+        flags=flags,
+    )
+
+
+def _vlans(shown: Shown) -> Iterator[VlanAudit]:
+    for each in shown.get("vlans", ()):
+        for number in range(int(each["vlan"]), int(each.get("vlanEnd", each["vlan"])) + 1):
+            yield VlanAudit(str(shown["ifname"]), number, tuple(map(str, each.get("flags", ()))))

@@ -1,0 +1,222 @@
+"""Differences from siblings: objects with the same role should have the same settings.
+
+The expected value is that of more than half of at least three siblings. A setting whose values have no majority
+identifies its object, like a MAC address. A port's setting that equals that of the other end of its link is a
+property of the link, and no difference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from lab.audit.audited import FrrLineAudit
+from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, unread_kinds
+from lab.audit.placement import FEWEST, PORT, generic, interface_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from lab.audit.audited import AuditedObject, FabricAudit
+    from lab.audit.placement import FabricRoles
+
+SIBLINGS: Final = "siblings"
+_SETTINGS: Final = frozenset({"interface", "sysctl", "qdisc", "port"})
+"""Kinds whose settings are compared."""
+_PRESENCE: Final = frozenset({"sysctl", "qdisc", "filter", "nft", "rule"})
+"""Kinds whose objects all siblings have in common."""
+_OF_PROTOCOL: Final = ("bridge_id", "root_id", "root_port", "root_path_cost", "pool", "port state", "port root_id",
+                       "port bridge_id", "port root_path_cost", "port cost", "port no", "port id",
+                       "port designated_port", "port designated_cost", "active_slave", "port queue_id",
+                       "port perm_hwaddr")  # fmt: skip
+"""Options that spanning tree or LACP chooses, and the buffer that depends on the number of ports."""
+_VRF_RULE: Final = "l3mdev"
+"""In the rule that the kernel adds with the first VRF of a node."""
+_LACP: Final = ("ad_", "port ad_")
+_OF_LINK: Final = ("rate", "mtu", "delay")
+"""Settings of a port on which its thresholds depend."""
+
+Slot: TypeAlias = tuple[str, str]
+"""A node and one of its interfaces; "" for the node itself."""
+Objects: TypeAlias = "dict[str, AuditedObject]"
+"""Objects by their names without those of interfaces and addresses."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Usual:
+    """The settings and objects of most siblings."""
+
+    siblings: int
+    having: Counter[str]
+    """The number of siblings that have an object."""
+    settings: Mapping[str, Mapping[str, str]]
+    """The usual settings of each object that enough siblings have; those without a majority are left out."""
+    known: Objects
+    """An example of each object."""
+
+
+def of_siblings(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
+    """Return the settings and objects that differ from those of most siblings."""
+    slots = _slots(state)
+    groups: dict[str, list[Slot]] = defaultdict(list)
+    for slot in slots:
+        for role in placement.roles(*slot):
+            groups[role].append(slot)
+    usual = {
+        role: _usual([slots[each] for each in members]) for role, members in groups.items() if len(members) >= FEWEST
+    }
+    found: list[Difference] = []
+    for slot, objects in slots.items():
+        expected = next((usual[role] for role in placement.roles(*slot) if role in usual), None)
+        if expected is not None:
+            peer = placement.peers.get(slot)
+            there = slots.get((peer.node, peer.interface), {}) if peer else {}
+            found += _of_settings(slot[0], objects, expected, there)
+            if peer is not None or slot[1] in {"", "lo"}:
+                hidden = unread_kinds(state.nodes[slot[0]])
+                found += [each for each in _of_presence(slot, objects, expected) if each.kind not in hidden]
+    return [*found, *_of_lines(state, placement)]
+
+
+def _usual(siblings: Sequence[Objects]) -> _Usual:
+    found: dict[str, list[dict[str, str]]] = defaultdict(list)
+    known: Objects = {}
+    for objects in siblings:
+        for name, each in objects.items():
+            found[name].append(each.settings())
+            known[name] = each
+    settings = {
+        name: _usual_settings(have)
+        for name, have in found.items()
+        if known[name].LABEL in _SETTINGS and len(have) >= FEWEST
+    }
+    return _Usual(
+        siblings=len(siblings),
+        having=Counter({name: len(have) for name, have in found.items()}),
+        settings=settings,
+        known=known,
+    )
+
+
+def _usual_settings(have: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return the value of each setting that more than half have."""
+    found = {}
+    for setting in {name for each in have for name in each}:
+        value, count = Counter(each.get(setting, ABSENT) for each in have).most_common(1)[0]
+        if 2 * count > len(have):
+            found[setting] = value
+    return found
+
+
+def _slots(state: FabricAudit) -> dict[Slot, Objects]:
+    slots: dict[Slot, Objects] = defaultdict(dict)
+    for name, node in state.nodes.items():
+        slots[name, ""] = {}
+        for each in node.objects():
+            if each.LABEL in _SETTINGS | _PRESENCE and not each.transient:
+                interface = interface_of(each)
+                slots[name, interface][generic(each.identity, interface)] = each
+    return dict(slots)
+
+
+def _of_settings(node: str, objects: Objects, usual: _Usual, there: Objects) -> Iterator[Difference]:
+    """Yield the settings of a node or an interface that most siblings have otherwise."""
+    for name, each in objects.items():
+        if name not in usual.settings:
+            continue
+        settings = each.settings()
+        if each.LABEL == "port" and any(settings.get(key) != usual.settings[name].get(key) for key in _OF_LINK):
+            continue
+        opposite = there[name].settings() if name in there else None
+        for setting, expected in usual.settings[name].items():
+            if setting in _OF_PROTOCOL or setting.startswith(_LACP):
+                continue
+            value = settings.get(setting, ABSENT)
+            if value != expected and (opposite is None or opposite.get(setting, ABSENT) != value):
+                yield Difference.of(node, each, setting, value, expected, SIBLINGS)
+
+
+def _of_presence(slot: Slot, objects: Objects, usual: _Usual) -> Iterator[Difference]:
+    """Yield the objects that most siblings have and this one lacks, and those that most siblings lack."""
+    node, interface = slot
+    for name, each in usual.known.items():
+        if each.LABEL not in _PRESENCE or _VRF_RULE in name:
+            continue
+        if name in objects and 2 * usual.having[name] < usual.siblings:
+            yield Difference.of(node, objects[name], PRESENCE, PRESENT, ABSENT, SIBLINGS)
+        elif name not in objects and 2 * usual.having[name] > usual.siblings:
+            named = name.replace(PORT, interface) if interface else name
+            yield Difference(
+                node=node,
+                kind=each.LABEL,
+                object=named,
+                field=PRESENCE,
+                value=ABSENT,
+                expected=PRESENT,
+                against=SIBLINGS,
+                interface=interface,
+            )
+
+
+def _of_lines(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield the lines of running configurations that most siblings with the same context have, or none of them has.
+
+    Lines that name addresses or interfaces belong to their node, and are not compared.
+    """
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name, node in state.nodes.items():
+        if FrrLineAudit.LABEL not in unread_kinds(node) and node.frr:
+            groups[placement.roles(name, "")[0]].append(name)
+    for members in groups.values():
+        contexts = {name: _by_context(each.line for each in state.nodes[name].frr) for name in members}
+        for name in members:
+            for context, lines in contexts[name].items():
+                others = [contexts[other][context] for other in members if context in contexts[other]]
+                if len(others) >= FEWEST:
+                    yield from _of_context(name, context, lines, others)
+
+
+def _of_context(node: str, context: str, lines: set[str], others: Sequence[set[str]]) -> Iterator[Difference]:
+    counts = Counter(line for other in others for line in other)
+    missing = {line for line, count in counts.items() if 2 * count > len(others) and line not in lines}
+    extra = {line for line in lines if 2 * counts[line] < len(others)}
+    front = f"{context} / " if context else ""
+    for line in sorted(missing):
+        start, _, value = line.rpartition(" ")
+        same = sorted(each for each in extra if start and each.rpartition(" ")[0] == start)
+        if same:
+            extra.discard(same[0])
+            have = same[0].rpartition(" ")[2]
+            yield Difference.of(node, FrrLineAudit(f"{front}{start}"), "value", have, value, SIBLINGS)
+        elif context:
+            yield Difference.of(node, FrrLineAudit(f"{front}{line}"), PRESENCE, ABSENT, PRESENT, SIBLINGS)
+    for line in sorted(extra):
+        if context and counts[line] == 1:
+            yield Difference.of(node, FrrLineAudit(f"{front}{line}"), PRESENCE, PRESENT, ABSENT, SIBLINGS)
+
+
+def _by_context(lines: Iterable[str]) -> Mapping[str, set[str]]:
+    """Return the lines that name nothing of their own node by context; AS numbers in contexts are left out."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for line in lines:
+        context, _, last = line.rpartition(" / ")
+        if generic(last) == last and not _names_its_own(last):
+            found[_without_numbers(context)].add(last)
+    return found
+
+
+def _names_its_own(line: str) -> bool:
+    words = line.split()
+    return any(word[:-1] in {"swp", "eth"} or word[:3] in {"swp", "eth"} or "/" in word or ":" in word
+               for word in words) or words[0] in {"interface", "router", "vrf", "vni", "net"}  # fmt: skip
+
+
+def _without_numbers(context: str) -> str:
+    """Return a context without the AS number of ``router bgp``, and with any interface."""
+    parts = [
+        " ".join(["router bgp", *part.split()[3:]]) if part.startswith("router bgp ") else
+        "interface" if part.startswith("interface ") else part
+        for part in context.split(" / ")
+    ]  # fmt: skip
+    return " / ".join(filter(None, parts))

@@ -1,0 +1,61 @@
+"""An audit as JSON, and back: for the plan of a fabric, and for recordings."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.audit import audited
+from lab.audit.audited import FabricAudit, NodeAudit, UnreadPart
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_KINDS: Final[Mapping[str, type]] = {
+    "interfaces": audited.InterfaceAudit, "addresses": audited.AddressAudit, "routes": audited.RouteAudit,
+    "rules": audited.RuleAudit, "neighbours": audited.NeighbourAudit, "sysctls": audited.SysctlAudit,
+    "qdiscs": audited.QdiscAudit, "filters": audited.FilterAudit, "nft": audited.NftRuleAudit,
+    "fdb": audited.FdbAudit, "vlans": audited.VlanAudit, "daemons": audited.DaemonAudit,
+    "frr": audited.FrrLineAudit, "bgp": audited.BgpSessionAudit, "bfd": audited.BfdSessionAudit,
+    "vnis": audited.VniAudit, "ports": audited.PortAudit, "rdma": audited.RdmaDeviceAudit, "gids": audited.GidAudit,
+    "unread": UnreadPart,
+}  # fmt: skip
+
+
+def dump(found: FabricAudit) -> dict[str, Any]:
+    """Return plain data for ``restore``; it survives JSON."""
+    return {"fabric": found.fabric, "nodes": {name: dump_node(node) for name, node in found.nodes.items()}}
+
+
+def dump_node(node: NodeAudit) -> dict[str, Any]:
+    """Return plain data for ``restore_node``; groups without objects are omitted."""
+    found: dict[str, Any] = {}
+    for each in fields(node):
+        value = getattr(node, each.name)
+        if each.name in _KINDS and value:
+            names = [field.name for field in fields(_KINDS[each.name])]
+            found[each.name] = [{name: getattr(item, name) for name in names} for item in value]
+        elif each.name not in _KINDS and value:
+            found[each.name] = value
+    return found
+
+
+def restore(data: Mapping[str, Any]) -> FabricAudit:
+    """Return the audit of ``dump``. Raises ValueError, LookupError, TypeError or AttributeError if damaged."""
+    return FabricAudit(data["fabric"], {name: restore_node(node) for name, node in data["nodes"].items()})
+
+
+def restore_node(data: Mapping[str, Any]) -> NodeAudit:
+    """Return the node of ``dump_node``; raises as ``restore``."""
+    groups = {name: tuple(_object(kind, each) for each in data.get(name, ())) for name, kind in _KINDS.items()}
+    return NodeAudit(
+        name=str(data["name"]), role=str(data["role"]), counters=dict(data.get("counters", {})), **groups
+    )
+
+
+def _object(kind: type, data: Mapping[str, Any]) -> Any:
+    """Return an object whose lists are tuples again."""
+    known = {each.name for each in fields(kind)}
+    return kind(
+        **{name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in known}
+    )

@@ -1,0 +1,27 @@
+"""All differences that need no plan: from siblings, from the other end of each link, from what must hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lab.audit.arithmetic import of_arithmetic
+from lab.audit.difference import Difference, first_of_each
+from lab.audit.link_ends import of_link_ends
+from lab.audit.placement import FabricRoles
+from lab.audit.siblings import SIBLINGS, of_siblings
+
+if TYPE_CHECKING:
+    from lab.audit.audited import FabricAudit
+    from lab.model.topology import Topology
+
+
+def differences_without_plan(state: FabricAudit, topology: Topology) -> list[Difference]:
+    """Return the differences of a fabric's nodes among each other, each setting once; healthy fabrics have none."""
+    found = [
+        Difference.unanswered(node.name, each, SIBLINGS) for node in state.nodes.values() for each in node.unread
+    ]
+    placement = FabricRoles(topology)
+    found += of_arithmetic(state, placement)
+    found += of_link_ends(state, topology)
+    found += of_siblings(state, placement)
+    return first_of_each(found)

@@ -1,0 +1,158 @@
+"""``rocelab alerts``: evaluates the alert rules on recordings, by promtool."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from lab.cli.kit.complete import run_names
+from lab.cli.kit.option_value import read_value
+from lab.cli.kit.output import JsonFlag, print_json, stdout, table
+from lab.cli.kit.run_name import folder_of
+from lab.errors import ExitCode, UsageError
+from lab.units import parse_time
+
+if TYPE_CHECKING:
+    from lab.telemetry.alerts.fired_alerts import AlertProof, FiredAlert
+    from lab.telemetry.read.recording import Recording
+
+_ALERTS: Final = ("alert", "where", "severity", "role", "root", "first", "scrapes")
+_PROOF: Final = ("run", "scenario", "cause", "root alerts", "detected", "delay", "false alarms", "root right")
+_NO_ALERT: Final = frozenset({"capacity"})
+"""Causes that are no fault: a healthy network is loaded beyond its capacity."""
+_SHORTEST: Final = 0.05
+_FAULT_PHASES: Final = ("inject", "observe")
+
+
+@dataclass(frozen=True)
+class _Evaluated:
+    recording: Recording
+    alerts: list[FiredAlert]
+    proof: AlertProof
+
+
+def alerts(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RUN]...", help="Recordings: directories, or names.", autocompletion=run_names),
+    ] = None,
+    every: Annotated[str, typer.Option(help="Time between two scrapes, in the recording's time.")] = "500ms",
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write rules, Alertmanager's configuration, a dashboard, and a file for promtool for each RUN.",
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Evaluate the alert rules on recordings. One RUN: the alerts that fire; several: how good they were.
+
+    promtool evaluates the rules. Exit code 1 if an alert fires in the only RUN.
+    """
+    from lab.telemetry.alerts import rule_tests  # noqa: PLC0415 - NumPy, for which --help does not wait
+
+    if not runs and export is None:
+        raise UsageError("there is no recording", "rocelab alerts RUN, or --export FOLDER for the rules only")
+    seconds = read_value("--every", every, parse_time)
+    if seconds < _SHORTEST:
+        raise UsageError(f"--every {every} is too short", "choose 50ms or more")
+    found = [_evaluated(run, seconds) for run in runs or ()]
+    if export is not None:
+        for path in rule_tests.export(export, [(each.recording, each.alerts) for each in found], seconds):
+            stdout.print(str(path), highlight=False, soft_wrap=True)
+    if as_json:
+        print_json([_as_data(each) for each in found])
+    elif len(found) == 1:
+        _show_alerts(found[0], seconds)
+    elif found:
+        _show_proofs(found)
+    if len(found) == 1 and found[0].alerts:
+        raise typer.Exit(ExitCode.FAIL)
+
+
+def _evaluated(run: str, every: float) -> _Evaluated:
+    from lab.telemetry.alerts.fired_alerts import prove  # noqa: PLC0415 - as above
+    from lab.telemetry.alerts.recorded_metrics import scrape_times  # noqa: PLC0415
+    from lab.telemetry.alerts.rule_tests import evaluate  # noqa: PLC0415
+    from lab.telemetry.read.recording import Recording  # noqa: PLC0415
+
+    recording = Recording.open(folder_of(run))
+    fired = evaluate(recording, every)
+    began = next((recording.phase(name).start for name in _FAULT_PHASES if name in recording.clock.phases), None)
+    times = scrape_times(recording, every)
+    fault_at = 0 if began is None else int(times.searchsorted(began, "right"))
+    return _Evaluated(recording, fired, prove(fired, _cause_of(recording), fault_at))
+
+
+def _cause_of(recording: Recording) -> str:
+    """Return the cause that the recorded scenario injects; "" for other recordings, and if it is no fault."""
+    from lab.scenario import library  # noqa: PLC0415 - as above
+
+    name = str(recording.parameters.get("scenario", ""))
+    answer = library.find(name).answer if name in library.names() else None
+    return "" if answer is None or answer.cause in _NO_ALERT else answer.cause
+
+
+def _as_data(evaluated: _Evaluated) -> dict[str, Any]:
+    from lab.telemetry.alerts.fired_alerts import root_alerts  # noqa: PLC0415 - as above
+
+    roots = root_alerts(evaluated.alerts)
+    return {
+        "run": evaluated.recording.name,
+        "scenario": str(evaluated.recording.parameters.get("scenario", "")),
+        "alerts": [
+            {
+                "name": alert.name,
+                "where": alert.where,
+                "labels": dict(alert.labels),
+                "root": alert in roots,
+                "scrapes": list(alert.scrapes),
+            }
+            for alert in evaluated.alerts
+        ],
+        **asdict(evaluated.proof),
+    }
+
+
+def _show_alerts(evaluated: _Evaluated, every: float) -> None:
+    from lab.telemetry.alerts.fired_alerts import root_alerts  # noqa: PLC0415 - as above
+
+    roots = root_alerts(evaluated.alerts)
+    rows = [
+        (
+            alert.name, alert.where, alert.labels.get("severity", ""), alert.labels.get("role", ""),
+            "yes" if alert in roots else "", f"{alert.first * every:g} s", len(alert.scrapes),
+        )
+        for alert in evaluated.alerts
+    ]  # fmt: skip
+    if rows:
+        stdout.print(table(f"alerts of {evaluated.recording.name}, a scrape each {every:g} s", _ALERTS, rows))
+    else:
+        stdout.print(f"no alert fires in {evaluated.recording.name}", highlight=False, soft_wrap=True)
+
+
+def _show_proofs(found: list[_Evaluated]) -> None:
+    from lab.telemetry.alerts.fired_alerts import root_alerts  # noqa: PLC0415 - as above
+
+    rows = [
+        (
+            each.recording.name,
+            str(each.recording.parameters.get("scenario", "")),
+            each.proof.cause,
+            ", ".join(sorted({alert.name for alert in root_alerts(each.alerts)})),
+            _yes(each.proof.detected),
+            "" if each.proof.delay is None else each.proof.delay,
+            each.proof.false_alarms,
+            _yes(each.proof.root_right),
+        )
+        for each in found
+    ]
+    stdout.print(table("alerts and injected causes; delay in scrapes", _PROOF, rows))
+
+
+def _yes(value: bool | None) -> str:
+    return {True: "yes", False: "no", None: ""}[value]

@@ -1,0 +1,206 @@
+"""``rocelab job``: MPI collectives between hosts over RDMA, with the table that nccl-tests prints."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from lab.cli.kit.complete import FabricOption, node_names
+from lab.cli.kit.open_fabric import open_fabric
+from lab.cli.kit.option_value import read_value
+from lab.cli.kit.output import JsonFlag, print_json, stdout, table
+from lab.cli.kit.progress import stages
+from lab.cli.kit.warnings import warn
+from lab.errors import ExitCode, UsageError
+from lab.jobs.collective_job import lossy_class, run_job, too_fast
+from lab.jobs.job_spec import ALGORITHMS, AUTOMATIC, Collective, JobSpec, size_range
+from lab.jobs.rank_placement import PlacementRule, leaf_of_nic, nic_links, place
+from lab.kernel.process import time_source
+from lab.rdma.measure import DEFAULT_TCLASS
+from lab.rdma.nic_choice import all_nics, find_nic
+from lab.units import format_rate, format_size, format_time, parse_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lab.backends.backend import Fabric
+    from lab.jobs.collective_job import JobResult
+    from lab.rdma.measure import Nic
+
+app = typer.Typer(no_args_is_help=True, help="Run MPI collectives between hosts over RDMA, one rank on each NIC.")
+_COLUMNS: Final = (
+    "size",
+    "count",
+    "type",
+    "redop",
+    "root",
+    "time",
+    "algbw",
+    "busbw",
+    "JCT ratio",
+    "#wrong",
+    "straggler",
+    "late",
+)
+_DOES: Final = {
+    Collective.ALLREDUCE: "Sum the buffers of all ranks; every rank gets the sum.",
+    Collective.ALLGATHER: "Every rank gets the parts of all ranks.",
+    Collective.REDUCE_SCATTER: "Sum the buffers of all ranks; each rank gets its part of the sum.",
+    Collective.ALLTOALL: "Every rank sends another part to each rank.",
+    Collective.BROADCAST: "Rank 0 sends its buffer to all other ranks.",
+    Collective.SENDRECV: "Every rank sends its buffer to the next rank, and receives one from the rank before.",
+}
+
+Hosts = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="HOST",
+        help="Hosts (their first NIC), or host:interface, rank 0 first. \\[default: all NICs]",
+        autocompletion=node_names,
+        show_default=False,
+    ),
+]
+RanksOption = Annotated[
+    int | None, typer.Option(min=1, help="Number of ranks, one on each NIC. \\[default: one for each NIC]")
+]
+PlacementOption = Annotated[
+    PlacementRule | None,
+    typer.Option(
+        help="Order of NICs: leaf by leaf, leaves in turn, or random. \\[default: packed; HOSTs as written]"
+    ),
+]
+SeedOption = Annotated[int, typer.Option(help="Seed of a random placement.")]
+SizeOption = Annotated[str, typer.Option(help="Bytes of a rank's larger buffer.")]
+LargestOption = Annotated[str | None, typer.Option("--max-size", help="Measure sizes from --size to this one.")]
+FactorOption = Annotated[int, typer.Option(help="With --max-size: the ratio of one size to the one before.")]
+IterationsOption = Annotated[int, typer.Option(help="Measured steps of each size.")]
+WarmupOption = Annotated[int, typer.Option(help="Steps of each size before the measured ones.")]
+TclassOption = Annotated[int, typer.Option(help="IP traffic class: DSCP * 4 + ECN. 106 is DSCP 26 and ECT(0).")]
+
+
+def _command(collective: Collective) -> Callable[..., None]:
+    """Return the command of a collective; all of them have the same options."""
+    known = ", ".join((AUTOMATIC, *ALGORITHMS[collective]))
+
+    def run(
+        hosts: Hosts = None,
+        ranks: RanksOption = None,
+        size: SizeOption = "1MiB",
+        largest: LargestOption = None,
+        factor: FactorOption = 2,
+        algorithm: str = AUTOMATIC,
+        placement: PlacementOption = None,
+        seed: SeedOption = 0,
+        iterations: IterationsOption = 5,
+        warmup: WarmupOption = 1,
+        tclass: TclassOption = DEFAULT_TCLASS,
+        name: FabricOption = None,
+        as_json: JsonFlag = False,
+    ) -> None:
+        spec = JobSpec(
+            collective=collective,
+            sizes=_sizes(size, largest, factor),
+            iterations=iterations,
+            warmup=warmup,
+            algorithm=algorithm,
+            tclass=tclass,
+        )
+        fabric = open_fabric(name)
+        nics = _placed(fabric, hosts or (), ranks, placement, seed)
+        links = [nic_links(fabric.topology, fabric.plan, nic) for nic in nics]
+        warnings = _warned(lossy_class(chain.from_iterable(links), fabric.qos, tclass))
+        slowest = min(sum(link.rate for link in each) for each in links)
+        with stages() as progress:
+            result = run_job(nics, spec, link_rate=slowest, report=progress)
+        _show(result, [*warnings, *_warned(_emulation(result))], as_json=as_json)
+        if result.wrong:
+            raise typer.Exit(ExitCode.FAIL)
+
+    # Typer evaluates an annotation among the names of the module, which do not include those of this collective.
+    run.__annotations__["algorithm"] = Annotated[str, typer.Option(help=f"Algorithm of MPICH: {known}.")]
+    run.__doc__ = f"{_DOES[collective]} Print the figures of nccl-tests."
+    return run
+
+
+for _each in Collective:
+    app.command(_each.value)(_command(_each))
+
+
+def _sizes(size: str, largest: str | None, factor: int) -> tuple[int, ...]:
+    smallest = read_value("--size", size, parse_size)
+    if largest is None:
+        return (smallest,)
+    return size_range(smallest, read_value("--max-size", largest, parse_size), factor)
+
+
+def _placed(
+    fabric: Fabric, hosts: Sequence[str], ranks: int | None, rule: PlacementRule | None, seed: int
+) -> tuple[Nic, ...]:
+    """Return the NIC of each rank: those of ``hosts`` in their order, unless there is a rule."""
+    nics = tuple(find_nic(fabric, host) for host in hosts) if hosts else all_nics(fabric)
+    for index, nic in enumerate(nics):
+        if nic in nics[:index]:
+            raise UsageError(f"{nic} is named twice", "each NIC runs one rank")
+    if not nics:
+        raise UsageError(f"no host of {fabric.name} has RDMA", "write rdma: true for hosts in the topology")
+    leaf_of = {nic: "" if hosts and rule is None else leaf_of_nic(fabric.topology, fabric.plan, nic) for nic in nics}
+    return place(nics, leaf_of, ranks, rule or PlacementRule.PACKED, seed)
+
+
+def _emulation(result: JobResult) -> str:
+    return too_fast(result) if time_source.lives_in() == time_source.VIRTUAL else ""
+
+
+def _warned(text: str) -> list[str]:
+    """Print a warning, if there is one, and return it for the JSON answer."""
+    if not text:
+        return []
+    warn(f"warning: {text}")
+    return [text]
+
+
+def _show(result: JobResult, warnings: Sequence[str], *, as_json: bool) -> None:
+    if as_json:
+        print_json({**_data(result), "warnings": warnings})
+    else:
+        stdout.print(_table(result))
+        for line in _notes(result):
+            stdout.print(line, style="dim", highlight=False)
+
+
+def _data(result: JobResult) -> dict[str, Any]:
+    return {
+        "collective": result.collective,
+        "algorithm": result.algorithm,
+        "ranks": result.ranks,
+        "rows": result.rows,
+        "start_s": result.start_s,
+        "iterations": result.iterations,
+        "tclass": result.tclass,
+        "wrong": result.wrong,
+        "time": time_source.lives_in(),
+    }
+
+
+def _table(result: JobResult) -> Any:
+    title = (
+        f"{result.collective} on {len(result.ranks)} ranks, {result.iterations} steps of each size, algorithm "
+        f"{result.algorithm}, {time_source.lives_in()} time"
+    )
+    rows = [
+        (
+            *(format_size(row.size), row.count, row.type, row.redop, row.root, format_time(row.time_s)),
+            *(format_rate(row.algbw_bps), format_rate(row.busbw_bps), f"{row.jct_ratio:.2f}", row.wrong),
+            *(f"{row.straggler} ({result.ranks[row.straggler].host})", format_time(row.lateness_s)),
+        )
+        for row in result.rows
+    ]
+    return table(title, _COLUMNS, rows)
+
+
+def _notes(result: JobResult) -> list[str]:
+    hosts = ", ".join(f"{place.rank} {place.host}:{place.interface}" for place in result.ranks)
+    verdict = f"{result.wrong} wrong elements" if result.wrong else "every rank has the right result"
+    return [f"ranks: {hosts}", f"{verdict}; the job started in {format_time(result.start_s)}"]

@@ -1,0 +1,59 @@
+"""Rows of the table of causes: the place is known by arithmetic, and no other cause explains what happens there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lab.diagnose.causes.cause import Cause
+from lab.diagnose.symptoms import loss_symptoms, vanishing
+
+if TYPE_CHECKING:
+    from lab.diagnose.symptom import Symptom
+
+
+def _silent_drop(title: str, symptom: Symptom, tell: str, fix: str, words: str) -> Cause:
+    """Return a cause that only names the place: it is reported if no other fault is found."""
+    return Cause(
+        "silent-drop", title, needs=(symptom,), rival="acl-4791", tell=tell, fix=fix, words=words, fallback=True
+    )
+
+
+CONSERVATION_CAUSES: Final = (
+    _silent_drop(
+        "packets vanish inside a switch, and no port counts a drop",
+        vanishing.vanishes_in_a_switch,
+        tell="rocelab exec {node} -- nft list ruleset; tc -s filter show; ip rule; ip route get ADDRESS; ip neigh",
+        fix="compare the filters, rules, routes and neighbours of {node} with those of a sibling, and remove what"
+        " differs",
+        words="More packets enter its ports than leave them, wait in their queues, or are counted as dropped. A"
+        " packet filter, a policer, a blackhole route or an unresolved neighbour drops packets without a counter of"
+        " a port.",
+    ),
+    _silent_drop(
+        "packets arrive at a NIC and not at its RDMA device",
+        vanishing.vanishes_behind_a_nic,
+        tell="rocelab exec {node} -- nft list ruleset; tc -s filter show dev {interface} ingress; nstat",
+        fix="compare the filters of {node} with those of another host; if there is none, look for corrupt packets:"
+        " an ICRC error is dropped without a counter",
+        words="A filter of the host drops them, or their ICRC is wrong. Or they are addressed to a MAC or queue pair"
+        " that the host does not have.",
+    ),
+    _silent_drop(
+        "packets of an RDMA device do not leave its NIC",
+        vanishing.vanishes_before_a_nic,
+        tell="rocelab exec {node} -- nft list ruleset; tc -s filter show dev {interface} egress; tc qdisc; ip rule",
+        fix="compare the filters, rules and queues of {node} with those of another host, and remove what differs",
+        words="The RDMA device counts packets as sent that its NIC neither sends, holds nor drops: a filter, a rule"
+        " or another queueing discipline of the host takes them.",
+    ),
+    Cause(
+        "link-duplicate", "a link delivers packets twice",
+        needs=(vanishing.arrives_twice,),
+        supports=(loss_symptoms.duplicates_are_received,),
+        rival="",
+        tell="rocelab counters {port} {peer}: sent at one end, received at the other",
+        fix="look for a mirror or a loop on {place}, then replace the optic and cable",
+        words="One end receives more packets than the other sends. RDMA devices discard the copies, and answer each"
+        " with an acknowledgement.",
+    ),
+)  # fmt: skip

@@ -1,0 +1,86 @@
+"""The balance of one hop in a window: packets that entered it, and what became of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_ENDS: Final = 5
+"""The maximum number of samples at each end of a window, whose median is taken."""
+_USUAL: Final = 0.9
+"""Quantile of the changes between samples. Larger changes are losses in a burst, and not packets in flight."""
+_LEAST: Final = 3.0
+"""Packets that may be in flight between two readings, unless the samples show that there are fewer."""
+_MANY: Final = 20
+"""The number of samples that show how much is in flight on a link: it arrives later, and what is lost does not."""
+_CERTAIN: Final = 0.5
+"""Packets: less than one."""
+
+
+class HopKind(StrEnum):
+    """The kind of a hop."""
+
+    LINK = "link"
+    """A link in one direction: from the counters of the sender to those of the receiver."""
+    SWITCH = "switch"
+    """A switch: from the ingress counters of all of its ports to their egress counters, drops and queues."""
+    NIC_RX = "NIC, receiving"
+    """From a NIC's ingress counters to its RDMA device."""
+    NIC_TX = "NIC, sending"
+    """From a NIC's RDMA device to its egress counters, drops and queues."""
+
+
+@dataclass(frozen=True, slots=True)
+class HopBalance:
+    """Packets of a hop in a window."""
+
+    kind: HopKind
+    place: str
+    """A link ``A--B`` (what A sends), a switch, or a NIC."""
+    entered: int
+    missing: float
+    """Packets that entered and are not accounted for; negative if more left than entered."""
+    slack: float
+    """Packets that may be in flight, or between two readings. A smaller balance means nothing."""
+
+    @property
+    def lost(self) -> int:
+        """Packets that vanished; 0 within the slack."""
+        return round(self.missing) if self.missing > self.slack else 0
+
+    @property
+    def surplus(self) -> int:
+        """Packets that left without having entered; 0 within the slack."""
+        return round(-self.missing) if -self.missing > self.slack else 0
+
+
+def balance(kind: HopKind, place: str, entered: NDArray[np.int64], left: NDArray[np.int64]) -> HopBalance:
+    """Return the balance of a hop from its counters at each sample of a window.
+
+    The difference of the two counters is what is in flight, plus what was lost so far. What is in flight varies from
+    one sample to the next, by both signs. So the difference at each end of the window is a median, and the slack is
+    twice the usual change between samples. The difference of a link falls when packets arrive late: twice its largest
+    fall is enough for many samples. If it never falls, a single lost packet is seen among thousands.
+    """
+    if not len(entered):
+        return HopBalance(kind=kind, place=place, entered=0, missing=0.0, slack=_LEAST)
+    open_packets = entered - left
+    ends = max(1, min(_ENDS, len(open_packets) // 4))
+    missing = float(np.median(open_packets[-ends:]) - np.median(open_packets[:ends]))
+    steps = np.abs(np.diff(open_packets))
+    slack = _LEAST + (2 * float(np.quantile(steps, _USUAL)) if len(steps) else 0.0)
+    # A steady loss is a step at each sample, too.
+    steady = abs(missing) / max(1, len(steps))
+    slack = max(_LEAST, slack - 2 * steady)
+    if kind is HopKind.LINK and len(open_packets) >= _MANY:
+        fall = float(np.max(np.maximum.accumulate(open_packets) - open_packets))
+        slack = min(slack, _CERTAIN + 2 * fall)
+    return HopBalance(
+        kind=kind, place=place, entered=int(entered[-1] - entered[0]), missing=missing, slack=slack,
+    )  # fmt: skip

@@ -1,0 +1,165 @@
+"""Places where something happens to packets, by arithmetic: independent of any cause, and at any rate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from lab.diagnose.conservation.hop_balance import HopKind
+from lab.diagnose.symptom import Evidence
+from lab.diagnose.symptoms import probes
+from lab.diagnose.symptoms.classes import mismatched
+from lab.telemetry.read import measures
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.diagnose.conservation.hop_balance import HopBalance
+    from lab.diagnose.facts import WindowFacts
+
+RESENT: Final = ("out_of_seq_request", "completer_retry_err", "rcvd_seq_err", "retry_exceeded_err")
+"""Counters of an RDMA device that grow when packets are lost or reordered."""
+_QUIET: Final = 17
+"""More packets than the slack, if no RDMA device reports a loss: an interrupted sampler reads two ends apart."""
+_FOREVER: Final = 0.98
+"""Share of a window. A port that is paused longer holds what waits in it."""
+_FEW: Final = 8
+"""Packets. A host takes fewer than this without its RDMA device when a transfer ends."""
+
+_VANISHES: Final = {
+    HopKind.LINK: "packets sent into it do not arrive",
+    HopKind.SWITCH: "packets enter it, and neither leave it, wait in it, nor are counted as dropped",
+    HopKind.NIC_RX: "packets arrive at the NIC, and its RDMA device does not count them",
+    HopKind.NIC_TX: "packets of its RDMA device do not leave the NIC",
+}
+_NICS: Final = {HopKind.NIC_RX, HopKind.NIC_TX}
+
+
+class PacketEffect(StrEnum):
+    """An effect on packets at a place."""
+
+    VANISH = "packets vanish"
+    DUPLICATE = "packets are duplicated"
+    RECLASS = "packets change their class"
+    DROP = "packets are dropped and counted"
+    HOLD = "packets are held"
+    REORDER = "packets arrive out of order"
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place, what happens there, and to how many packets of how many."""
+
+    place: str
+    """A link ``A--B`` (what A sends), a port, a switch, or a NIC."""
+    effect: PacketEffect
+    packets: int
+    of: int
+    evidence: Evidence
+
+    @property
+    def share(self) -> float:
+        """The affected share of packets, 0 to 1; 0.0 if nothing was counted."""
+        return min(1.0, self.packets / self.of) if self.of else 0.0
+
+
+def locate(facts: WindowFacts) -> tuple[Location, ...]:
+    """Return the places of a window where packets are not conserved, the most affected share first.
+
+    Places where packets vanish, are duplicated, dropped or held come before those that only show the consequences.
+    """
+    hops = (each for kind in HopKind for each in at_hops(facts, kind))
+    found = [*hops, *_drops(facts), *_held(facts), *_classes(facts)]
+    if not found:
+        found = list(_out_of_order(facts))
+    return tuple(sorted(found, key=lambda each: -each.share))
+
+
+def vanishing(facts: WindowFacts, kind: HopKind) -> Iterator[HopBalance]:
+    """Yield the hops of a kind at which packets vanish beyond doubt.
+
+    Links that went down are left out: what was in flight is gone.
+    """
+    changed = {change.port for change in facts.links if not change.up} | facts.down
+    more = 0 if is_resent(facts) else _QUIET
+    for hop in facts.hops:
+        if hop.kind is kind and hop.missing > hop.slack + more and not changed & set(hop.place.split("--")):
+            yield hop
+
+
+def is_resent(facts: WindowFacts) -> bool:
+    """Return whether an RDMA device retransmitted, a sweep lost packets, or a transfer failed."""
+    swept = any(each.sent > each.came or each.large_sent > each.large_came for each in facts.swept)
+    return swept or bool(facts.gave_up) or any(each.get(name) for each in facts.devices.values() for name in RESENT)
+
+
+def at_hops(facts: WindowFacts, kind: HopKind) -> Iterator[Location]:
+    """Yield the hops of a kind at which packets vanish, and the links that deliver more than was sent into them."""
+    if kind in _NICS and not is_resent(facts):
+        return
+    for hop in vanishing(facts, kind):
+        lost = hop.lost - probes.swept_to(facts, hop.place) if kind is HopKind.NIC_RX else hop.lost
+        if kind is not HopKind.NIC_RX or lost >= _FEW:
+            yield _located(facts, hop, PacketEffect.VANISH, lost, _VANISHES[kind])
+    for hop in facts.hops:
+        if hop.kind is kind is HopKind.LINK and hop.surplus > _QUIET:
+            says = "packets arrive that were not sent into it"
+            yield _located(facts, hop, PacketEffect.DUPLICATE, hop.surplus, says)
+
+
+def _located(facts: WindowFacts, hop: HopBalance, effect: PacketEffect, packets: int, says: str) -> Location:
+    seen = Evidence(
+        says=f"{says}, of {hop.entered}", of=hop.place, source=hop.kind.value, value=packets, at=facts.end
+    )
+    return Location(place=hop.place, effect=effect, packets=packets, of=hop.entered, evidence=seen)
+
+
+def _drops(facts: WindowFacts) -> Iterator[Location]:
+    """Yield the ports whose queues drop packets, with the reason."""
+    for lane in facts.lanes.values():
+        for reason, count in lane.drops.items():
+            source = measures.drop_counter(reason).replace("{n}", str(lane.priority))
+            seen = Evidence(says=f"dropped: {reason}", of=lane.port, source=source, value=count, at=facts.end)
+            yield Location(place=lane.port, effect=PacketEffect.DROP, packets=count, of=lane.offered, evidence=seen)
+
+
+def _held(facts: WindowFacts) -> Iterator[Location]:
+    """Yield the ports that are paused all the time, with packets in their queue."""
+    for lane in facts.lanes.values():
+        if lane.paused > _FOREVER and lane.shallowest and not lane.tx_packets:
+            source = measures.PAUSED.series(lane.priority)
+            seen = Evidence(
+                says="paused with packets in its queue", of=lane.port, source=source, value=lane.paused, at=facts.end
+            )
+            yield Location(place=lane.port, effect=PacketEffect.HOLD, packets=1, of=1, evidence=seen)
+
+
+def _classes(facts: WindowFacts) -> Iterator[Location]:
+    """Yield the links whose ends count packets in different classes."""
+    for sender, receiver in mismatched(facts):
+        moved = [
+            (abs(facts.lane(receiver, number).rx_packets - facts.lane(sender, number).tx_packets), number)
+            for number in range(8)
+        ]
+        count, number = max(moved)
+        source = measures.RX_PACKETS.series(number)
+        says = f"packets counted in another class than {sender} counts them in"
+        seen = Evidence(says=says, of=receiver, source=source, value=count, at=facts.end)
+        total = sum(facts.lane(sender, each).tx_packets for each in range(8))
+        yield Location(
+            place=f"{sender}--{receiver}", effect=PacketEffect.RECLASS, packets=count, of=total, evidence=seen
+        )
+
+
+def _out_of_order(facts: WindowFacts) -> Iterator[Location]:
+    """Yield the NICs that miss packets although none vanished: they were overtaken, or came too late."""
+    for nic, counters in facts.devices.items():
+        if count := counters.get("out_of_seq_request", 0):
+            seen = Evidence(
+                says="packets out of sequence, and none vanished on the way", of=nic, source="out_of_seq_request",
+                value=count, at=facts.end,
+            )  # fmt: skip
+            yield Location(
+                place=nic, effect=PacketEffect.REORDER, packets=count, of=counters.get("rcvd_pkts", 0), evidence=seen
+            )

@@ -1,0 +1,98 @@
+"""Settings that differ: from the fabric's plan, from siblings, from the other end of a link, from what must hold.
+
+One at the place of a cause, of lost packets, or of evidence without a cause supports it. Others have no effect yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from lab.audit.difference import PLAN, first_of_each
+from lab.audit.without_plan import differences_without_plan
+from lab.diagnose.symptom import matches
+from lab.telemetry.read.audits import read_audits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lab.audit.difference import Difference
+    from lab.diagnose.diagnosis import Diagnosis
+    from lab.model.topology import Topology
+    from lab.telemetry.read.recording import Recording
+
+_NS: Final = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class DifferingSetting:
+    """A setting that is not as expected."""
+
+    node: str
+    object: str
+    """The object's name on its node, like ``route 10.0.0.4/31``."""
+    setting: str
+    value: str
+    expected: str
+    against: str
+    """``plan``, ``siblings``, the other end of the link, or ``rule`` for what must hold in any fabric."""
+    touches: tuple[str, ...] = ()
+    """Causes and effects on packets at its place, and evidence there without a cause; empty if no effect is seen."""
+
+
+def with_differences(found: Diagnosis, recording: Recording, *, plan: bool) -> Diagnosis:
+    """Return the diagnosis with the settings that differ at the end of its window: those with an effect first.
+
+    ``plan`` also compares with the fabric's plan. Recordings without the settings of nodes have no differences.
+    """
+    moments = read_audits(recording.folder)
+    if not moments:
+        return found
+    end = recording.clock.start + round(found.end * _NS)
+    moment = next((each for each in reversed(moments) if each.ns <= end), moments[0])
+    known = {name: node for name, node in moment.state.nodes.items() if name in recording.topology.by_name}
+    differences = differences_without_plan(replace(moment.state, nodes=known), recording.topology)
+    if plan and moment.drift is not None:  # first: the plan's value is more exact than that of siblings
+        differences = first_of_each([*(each for each in moment.drift if each.node in known), *differences])
+    places = _places_of(found)
+    settings = [_setting(each, places, recording.topology) for each in _explained(differences)]
+    return replace(found, differing=tuple(sorted(settings, key=lambda each: not each.touches)))
+
+
+def _explained(differences: Sequence[Difference]) -> list[Difference]:
+    """Leave out a port that differs from the other end of its link, if that end differs from the plan."""
+    changed = {(f"{each.node}:{each.interface}", each.field) for each in differences if each.against == PLAN}
+    return [each for each in differences if (each.against, each.field) not in changed]
+
+
+def _places_of(found: Diagnosis) -> list[tuple[str, str]]:
+    """Return pairs of a finding and its place: causes, places where packets are lost, and unexplained evidence."""
+    named = [(cause.cause, place) for cause in found.causes if cause.fault for place in cause.places if place]
+    named += [(each.effect.value, each.place) for each in found.located]
+    return [*named, *((f"unexplained: {each.says}", each.of) for each in found.unexplained if each.of)]
+
+
+def _setting(found: Difference, places: Iterable[tuple[str, str]], topology: Topology) -> DifferingSetting:
+    near = _near(found, topology)
+    touched = {name for name, place in places if any(matches(place, each) for each in near)}
+    return DifferingSetting(
+        node=found.node,
+        object=found.object,
+        setting=found.field,
+        value=found.value,
+        expected=found.expected,
+        against=found.against,
+        touches=tuple(sorted(touched)),
+    )
+
+
+def _near(found: Difference, topology: Topology) -> list[str]:
+    """Return the places of a setting: a port and the other end of its link, or the whole node."""
+    if not found.interface:
+        return [found.node]
+    peers = [
+        str(link.other(link.end_at(found.node)))
+        for link in topology.links_of(found.node)
+        if link.end_at(found.node).interface == found.interface
+    ]
+    return [f"{found.node}:{found.interface}", *peers]

@@ -1,0 +1,50 @@
+"""Symptoms of conservation: packets vanish inside a switch or a host, or a link delivers packets twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lab.diagnose.conservation.hop_balance import HopKind
+from lab.diagnose.conservation.locations import PacketEffect, at_hops, locate
+from lab.diagnose.symptom import Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.diagnose.facts import WindowFacts
+
+_WEIGHT: Final = 0.7
+"""The place is certain, the reason is not: a filter, a route, a neighbour entry, or a defect."""
+
+
+def vanishes_in_a_switch(facts: WindowFacts) -> Iterator[Sign]:
+    """Packets enter a switch that neither leave it, wait in it, nor are counted as dropped."""
+    return _signs(facts, PacketEffect.VANISH, HopKind.SWITCH)
+
+
+def vanishes_behind_a_nic(facts: WindowFacts) -> Iterator[Sign]:
+    """Packets arrive at a NIC but not at its RDMA device."""
+    return _signs(facts, PacketEffect.VANISH, HopKind.NIC_RX)
+
+
+def vanishes_before_a_nic(facts: WindowFacts) -> Iterator[Sign]:
+    """An RDMA device sends packets that do not leave its NIC."""
+    return _signs(facts, PacketEffect.VANISH, HopKind.NIC_TX)
+
+
+def arrives_twice(facts: WindowFacts) -> Iterator[Sign]:
+    """More packets leave a link than were sent into it."""
+    return _signs(facts, PacketEffect.DUPLICATE, HopKind.LINK)
+
+
+def not_conserved(facts: WindowFacts) -> Iterator[Sign]:
+    """Packets vanish or are duplicated at any hop, whatever the reason."""
+    for each in locate(facts):
+        if each.effect in {PacketEffect.VANISH, PacketEffect.DUPLICATE}:
+            yield Sign(each.place, (each.evidence,))
+
+
+def _signs(facts: WindowFacts, effect: PacketEffect, kind: HopKind) -> Iterator[Sign]:
+    for each in sorted(at_hops(facts, kind), key=lambda each: -each.share):
+        if each.effect is effect:
+            yield Sign(each.place, (each.evidence,), _WEIGHT)

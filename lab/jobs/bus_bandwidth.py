@@ -1,0 +1,114 @@
+"""The figures of a job as nccl-tests prints them: time, algorithm bandwidth and bus bandwidth.
+
+The algorithm bandwidth is size / time. The bus bandwidth multiplies it by a factor, so that it can be compared with
+the rate of a link whatever the number of ranks is (nccl-tests, doc/PERFORMANCE.md).
+
+The job completion time (JCT) ratio compares a step with its roofline: the same bytes at the rate of a NIC,
+and no other delay (draft-calabria-bmwg-ai-fabric-terminology: JCT Ratio, Roofline JCT). The computation time is 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import fmean, median_low
+from typing import TYPE_CHECKING
+
+from lab.jobs.job_spec import Collective
+from lab.jobs.rank_program import ELEMENT_OCTETS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def bus_factor(collective: Collective, ranks: int) -> Fraction:
+    """Return the bus bandwidth divided by the algorithm bandwidth."""
+    if collective is Collective.ALLREDUCE:
+        return Fraction(2 * (ranks - 1), ranks)
+    if collective.is_divided:
+        return Fraction(ranks - 1, ranks)
+    return Fraction(1)
+
+
+def received_sizes(collective: Collective, ranks: int) -> int:
+    """Return how many times the size all ranks together receive at least, whatever the algorithm is.
+
+    A broadcast has a bus factor of 1, but its root receives nothing. All other factors are those of each rank.
+    """
+    return ranks - 1 if collective is Collective.BROADCAST else int(ranks * bus_factor(collective, ranks))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankSteps:
+    """The measured steps of one size at one rank: begin and end of each in ns of CLOCK_MONOTONIC."""
+
+    begin_ns: tuple[int, ...]
+    end_ns: tuple[int, ...]
+    wrong: int
+    """Elements of the results that were not as expected."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow:
+    """One size of a job, out of place."""
+
+    size: int
+    """Bytes of the larger buffer of a rank."""
+    count: int
+    """Elements that a rank passes to the collective."""
+    type: str
+    """The data type, by NCCL's name."""
+    redop: str
+    """The reduction, by NCCL's name; none without one."""
+    root: int
+    """The rank that sends; -1 without one."""
+    time_s: float
+    """Mean duration of a step, from the first rank that begins it to the last that ends it."""
+    min_s: float
+    """The shortest step."""
+    max_s: float
+    """The longest step."""
+    algbw_bps: float
+    """Algorithm bandwidth in bits per second: size / mean duration."""
+    busbw_bps: float
+    """Bus bandwidth in bits per second."""
+    jct_ratio: float
+    """Mean duration divided by the time that the bus factor's share of the size takes at the rate of a NIC."""
+    wrong: int
+    """Wrong elements of all ranks and all steps."""
+    straggler: int
+    """The rank that ended most steps last."""
+    lateness_s: float
+    """Mean time by which the last rank ended a step after the median rank, the earlier of two middle ones."""
+
+
+def job_row(collective: Collective, size: int, steps: Sequence[RankSteps], link_rate: int) -> JobRow:
+    """Return the figures of one size; ``steps`` has each rank, in the order of ranks.
+
+    ``link_rate`` is the rate of the slowest NIC in bits per second.
+    """
+    ranks = len(steps)
+    begins = list(zip(*(each.begin_ns for each in steps), strict=True))
+    ends = list(zip(*(each.end_ns for each in steps), strict=True))
+    durations = [(max(end) - min(begin)) / 1e9 for begin, end in zip(begins, ends, strict=True)]
+    mean = fmean(durations)
+    last = [end.index(max(end)) for end in ends]
+    late = [(max(end) - median_low(end)) / 1e9 for end in ends]
+    algorithm = size * 8 / mean
+    bus = algorithm * float(bus_factor(collective, ranks))
+    return JobRow(
+        size=size,
+        count=size // ELEMENT_OCTETS // (ranks if collective.is_divided else 1),
+        type="int32",
+        redop="sum" if collective in {Collective.ALLREDUCE, Collective.REDUCE_SCATTER} else "none",
+        root=0 if collective is Collective.BROADCAST else -1,
+        time_s=mean,
+        min_s=min(durations),
+        max_s=max(durations),
+        algbw_bps=algorithm,
+        busbw_bps=bus,
+        jct_ratio=link_rate / bus,
+        wrong=sum(each.wrong for each in steps),
+        straggler=max(sorted(set(last)), key=last.count),
+        lateness_s=fmean(late),
+    )

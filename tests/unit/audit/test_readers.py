@@ -1,0 +1,72 @@
+"""The readers: iproute2's, nft's and FRR's answers as audited objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lab.audit.kernel_reader import parse_routes
+from lab.audit.nft_reader import parse_ruleset
+from lab.audit.router_reader import configuration_lines, parse_neighbors
+
+
+def test_routes_of_every_type() -> None:
+    """Single addresses get their length, multipath routes are one, and the cache is left out."""
+    shown: list[dict[str, Any]] = [
+        {"type": "unicast", "dst": "default", "gateway": "10.0.0.0", "dev": "eth1", "table": "main",
+         "protocol": "static", "metric": 100, "flags": []},
+        {"type": "blackhole", "dst": "10.0.0.4", "table": "main", "protocol": "boot", "flags": []},
+        {"type": "unicast", "dst": "10.0.0.6/31", "protocol": "bgp", "metric": 20, "flags": [], "nexthops": [
+            {"via": {"family": "inet6", "host": "fe80::1"}, "dev": "swp2", "weight": 1, "flags": []},
+            {"gateway": "10.1.1.1", "dev": "swp1", "weight": 3, "flags": ["linkdown"]}]},
+        {"dst": "ff00::/8", "dev": "swp1", "table": "local", "metric": 256, "type": "multicast", "flags": [],
+         "pref": "medium"},
+        {"dst": "ff00::/8", "dev": "swp2", "table": "local", "metric": 256, "type": "multicast", "flags": [],
+         "pref": "medium"},
+        {"dst": "default", "dev": "swp2", "metric": 1024, "flags": [], "pref": "medium"},
+        {"dst": "10.0.0.9", "dev": "swp1", "cache": [], "flags": ["cloned"]},
+    ]  # fmt: skip
+    found = [(each.identity, each.type, each.next_hops) for each in parse_routes(shown)]
+    assert found == [
+        ("route 0.0.0.0/0 metric 100", "unicast", ("via 10.0.0.0 dev eth1",)),
+        ("route 10.0.0.4/32", "blackhole", ()),
+        (
+            "route 10.0.0.6/31 metric 20",
+            "unicast",
+            ("via 10.1.1.1 dev swp1 weight 3 linkdown", "via fe80::1 dev swp2"),
+        ),
+        ("route ff00::/8 table local metric 256", "multicast", ("dev swp1", "dev swp2")),
+        ("route ::/0 metric 1024", "unicast", ("dev swp2",)),
+    ]
+
+
+def test_nft_rules_have_their_hits_apart() -> None:
+    rule = {
+        "family": "inet", "table": "t", "chain": "c", "handle": 4,
+        "expr": [{"match": {"op": "=="}}, {"counter": {"packets": 7, "bytes": 900}}, {"drop": None}],
+    }  # fmt: skip
+    chain = {"family": "inet", "table": "t", "name": "c", "hook": "forward", "policy": "drop"}
+    found = list(parse_ruleset({"nftables": [{"metainfo": {}}, {"chain": chain}, {"rule": rule}]}))
+    assert [(each.chain, each.rule, each.packets, each.bytes) for each in found] == [
+        ("inet t c", "hook forward policy drop", 0, 0),
+        ("inet t c", '[{"match": {"op": "=="}}, {"drop": null}]', 7, 900),
+    ]
+
+
+def test_configuration_lines_have_their_contexts() -> None:
+    text = "frr version 10\nhostname x\n!\nrouter bgp 1\n address-family ipv4\n  maximum-paths 64\n exit\nexit\n"
+    assert configuration_lines(text) == [
+        "router bgp 1", "router bgp 1 / address-family ipv4", "router bgp 1 / address-family ipv4 / maximum-paths 64",
+    ]  # fmt: skip
+
+
+def test_bgp_sessions_of_all_vrfs() -> None:
+    peer = {
+        "remoteAs": 1, "localAs": 2, "bgpState": "Active", "bgpTimerHoldTimeMsecs": 9000,
+        "connectionsEstablished": 3, "connectionsDropped": 2, "lastResetDueTo": "BFD down received",
+        "lastResetTimerMsecs": 4000, "addressFamilyInfo": {"ipv4Unicast": {"acceptedPrefixCounter": 4}},
+    }  # fmt: skip
+    said = {"default": {"vrfId": 0, "vrfName": "default", "swp1": peer}, "red": {"vrfId": 9, "10.0.0.1": peer}}
+    one, other = parse_neighbors(said)
+    assert (one.peer, one.vrf, one.state, one.hold_time, one.dropped) == ("swp1", "", "Active", 9.0, 2)
+    assert (one.last_reset, one.reset_age, one.prefixes) == ("BFD down received", 4.0, {"ipv4Unicast": 4})
+    assert (other.peer, other.vrf) == ("10.0.0.1", "red")

@@ -1,0 +1,204 @@
+"""Differences among the nodes of a fabric: none in a healthy one, and each kind of fault is named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.audit.arithmetic import of_port
+from lab.audit.audited import (
+    AddressAudit,
+    BgpSessionAudit,
+    DaemonAudit,
+    FabricAudit,
+    FrrLineAudit,
+    InterfaceAudit,
+    NeighbourAudit,
+    NftRuleAudit,
+    NodeAudit,
+    PortAudit,
+    QdiscAudit,
+    RouteAudit,
+    SysctlAudit,
+    UnreadPart,
+)
+from lab.audit.without_plan import differences_without_plan
+from lab.model.addressing import plan_addresses
+from lab.model.load import read_topology
+from lab.routing.wait.route_expectations import expected_routes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lab.model.topology import Topology
+
+TOPOLOGY = read_topology(Path(__file__).parents[3] / "topologies" / "clos-2x4.yaml")
+PORTS = {"rate": "1000", "pfc.priorities": "8", "trust": "dscp", "dscp_to_priority.26": "3", "queues.3.ecn.kmin": "9"}
+
+
+def healthy(topology: Topology) -> FabricAudit:
+    """The state of a fabric as it should be, from its plan."""
+    plan = plan_addresses(topology)
+    routes = expected_routes(topology, plan)
+    nodes = {}
+    for name, each in plan.items():
+        switch = each.node.role.is_switch
+        ports = [InterfaceAudit(port.name, "veth", True, True, 9000, port.mac, "", 1000)
+                 for port in each.interfaces.values()]  # fmt: skip
+        lines = [f"router bgp {each.asn}", f"router bgp {each.asn} / maximum-paths 64",
+                 *(f"router bgp {each.asn} / neighbor {port.name} interface" for port in ports)]  # fmt: skip
+        nodes[name] = NodeAudit(
+            name=name,
+            role=str(each.node.role),
+            interfaces=tuple(ports),
+            addresses=(
+                *(AddressAudit("lo", str(address), "global") for address in each.loopbacks),
+                *(AddressAudit(port.name, str(port.address), "global")
+                  for port in each.interfaces.values() if port.address),
+            ),
+            routes=tuple(
+                RouteAudit(prefix, "main", "20", "unicast", "bgp",
+                           tuple(f"via 169.254.0.1 dev {hop}" for hop in sorted(hops)))
+                for prefix, hops in routes.get(name, {}).items()
+            ),
+            sysctls=(
+                SysctlAudit("net.ipv4.ip_forward", str(int(switch))),
+                *(SysctlAudit(f"net.ipv4.conf.{port.name}.rp_filter", "0") for port in ports),
+            ),
+            qdiscs=tuple(QdiscAudit(port.name, "root", "tbf", "1:", {"rate": "1000"}) for port in ports),
+            daemons=(DaemonAudit("bgpd", True),) if switch else (),
+            frr=tuple(map(FrrLineAudit, lines)) if switch else (),
+            ports=tuple(PortAudit(port.name, PORTS, in_kernel=True) for port in ports),
+        )  # fmt: skip
+    return FabricAudit(topology.name, nodes)
+
+
+STATE = healthy(TOPOLOGY)
+
+
+def changed(name: str, change: Callable[[NodeAudit], NodeAudit]) -> list[tuple[str, str, str, str, str]]:
+    state = replace(STATE, nodes={**STATE.nodes, name: change(STATE.nodes[name])})
+    return [
+        (each.node, each.object, each.field, each.value, each.expected)
+        for each in differences_without_plan(state, TOPOLOGY)
+    ]
+
+
+def port(node: NodeAudit, interface: str, **settings: str) -> NodeAudit:
+    """The node with other settings of one port."""
+    ports = [
+        replace(each, settings_in_full={**each.settings_in_full, **settings}) if each.interface == interface else each
+        for each in node.ports
+    ]
+    return replace(node, ports=tuple(ports))
+
+
+@pytest.mark.parametrize("file", ["clos-2x2", "clos-2x4", "clos-3tier", "rail-optimised", "one-leaf", "four-spines"])
+def test_a_healthy_fabric_has_no_differences(file: str) -> None:
+    topology = read_topology(Path(__file__).parents[3] / "topologies" / f"{file}.yaml")
+    assert differences_without_plan(healthy(topology), topology) == []
+
+
+@pytest.mark.parametrize(
+    ("node", "change", "difference"),
+    [
+        ("leaf1", lambda node: replace(node, sysctls=(SysctlAudit("net.ipv4.ip_forward", "0"), *node.sysctls[1:])),
+         ("leaf1", "sysctl net.ipv4.ip_forward", "value", "0", "1")),
+        ("leaf2", lambda node: replace(
+            node, sysctls=(*node.sysctls[:-1], replace(node.sysctls[-1], value="1"))),
+         ("leaf2", "sysctl net.ipv4.conf.swp4.rp_filter", "value", "1", "0")),
+        ("leaf1", lambda node: replace(
+            node, interfaces=(replace(node.interfaces[0], mtu=1500), *node.interfaces[1:])),
+         ("leaf1", "interface swp1", "mtu", "1500", "9000")),
+        ("leaf1", lambda node: replace(
+            node, interfaces=(replace(node.interfaces[0], carrier=False), *node.interfaces[1:])),
+         ("leaf1", "interface swp1", "carrier", "no", "yes")),
+        ("leaf3", lambda node: replace(node, qdiscs=(
+            replace(node.qdiscs[0], options={"rate": "500"}), *node.qdiscs[1:])),
+         ("leaf3", "qdisc swp1 root", "rate", "500", "1000")),
+        ("leaf3", lambda node: replace(node, qdiscs=(*node.qdiscs, QdiscAudit("swp1", "1:1", "netem", "2:"))),
+         ("leaf3", "qdisc swp1 1:1", "presence", "present", "absent")),
+        ("leaf4", lambda node: replace(node, nft=(NftRuleAudit("inet t c", "drop", 4, 400),)),
+         ("leaf4", "nft inet t c drop", "presence", "present", "absent")),
+        ("leaf4", lambda node: replace(node, frr=tuple(
+            replace(each, line=each.line.replace("maximum-paths 64", "maximum-paths 1")) for each in node.frr)),
+         ("leaf4", "frr router bgp / maximum-paths", "value", "1", "64")),
+        ("leaf1", lambda node: replace(node, routes=(
+            replace(node.routes[0], next_hops=node.routes[0].next_hops[:1]), *node.routes[1:])),
+         ("leaf1", f"{STATE.nodes['leaf1'].routes[0].identity}", "next hops",
+          STATE.nodes["leaf1"].routes[0].next_hops[0], "2 next hops")),
+        ("leaf1", lambda node: replace(node, routes=(
+            replace(node.routes[0], next_hops=(), type="blackhole", protocol="static"), *node.routes[1:])),
+         ("leaf1", f"{STATE.nodes['leaf1'].routes[0].identity}", "next hops", "blackhole", "2 next hops")),
+        ("leaf1", lambda node: replace(node, routes=node.routes[1:]),
+         ("leaf1", f"route {STATE.nodes['leaf1'].routes[0].prefix}", "presence", "absent", "present")),
+        ("h1", lambda node: replace(node, routes=(
+            RouteAudit("0.0.0.0/0", "main", "100", "unicast", "static", ("via 10.0.0.9 dev eth1",)),)),
+         ("h1", "route 0.0.0.0/0 metric 100", "gateway", "10.0.0.9", "an address of leaf1")),
+        ("h1", lambda node: replace(node, neighbours=(
+            NeighbourAudit("eth1", "10.0.0.0", "02:00:00:00:00:09", permanent=False, state="REACHABLE"),)),
+         ("h1", "neighbour 10.0.0.0 eth1", "mac", "02:00:00:00:00:09",
+          next(each.mac for each in STATE.nodes["leaf1"].interfaces if each.name == "swp3"))),
+        ("h2", lambda node: replace(node, addresses=(AddressAudit("eth1", "10.0.0.1/31", "global"),)),
+         ("h2", "address 10.0.0.1/31 eth1", "owner", "h1, h2", "one node")),
+        ("leaf2", lambda node: replace(node, daemons=(DaemonAudit("bgpd", False),)),
+         ("leaf2", "daemon bgpd", "running", "no", "yes")),
+        ("leaf2", lambda node: replace(node, bgp=(BgpSessionAudit(
+            "swp1", "", "Active", 1, 2, 0, 0, (), 0, 1, 1, "BFD down received", 4, {}),)),
+         ("leaf2", "bgp session swp1", "state", "Active", "Established")),
+        ("h3", lambda _: NodeAudit("h3", "host", unread=(UnreadPart("kernel", "it is gone"),)),
+         ("h3", "kernel", "answer", "it is gone", "answers")),
+        ("leaf3", lambda node: port(node, "swp1", **{"pfc.priorities": "16"}),
+         ("leaf3", "port swp1", "pfc.priorities", "16", "8")),
+        ("leaf3", lambda node: port(node, "swp1", **{"queues.3.ecn.kmin": "7"}),
+         ("leaf3", "port swp1", "queues.3.ecn.kmin", "7", "9")),
+    ],
+)  # fmt: skip
+def test_a_fault_is_named(
+    node: str, change: Callable[[NodeAudit], NodeAudit], difference: tuple[str, str, str, str, str]
+) -> None:
+    assert difference in changed(node, change)
+
+
+def test_a_link_that_differs_from_others_at_both_ends_is_no_difference() -> None:
+    """Links may have rates of their own; only both ends must agree."""
+    link = TOPOLOGY.links[0]
+    nodes = dict(STATE.nodes)
+    for end in link.ends:
+        node = nodes[end.node]
+        nodes[end.node] = replace(node, interfaces=tuple(
+            replace(each, mtu=1500) if each.name == end.interface else each for each in node.interfaces
+        ))  # fmt: skip
+    assert differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY) == []
+
+
+def test_a_dead_node_does_not_hide_another_fault() -> None:
+    nodes = {**STATE.nodes, "leaf4": NodeAudit("leaf4", "leaf", unread=(UnreadPart("kernel", "gone"),))}
+    leaf = STATE.nodes["leaf1"]
+    nodes["leaf1"] = replace(leaf, sysctls=(SysctlAudit("net.ipv4.ip_forward", "0"), *leaf.sysctls[1:]))
+    found = [(each.node, each.field) for each in differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)]
+    assert ("leaf1", "value") in found
+    assert ("leaf4", "answer") in found
+
+
+def thresholds(**settings: str) -> list[str]:
+    usual = {
+        "pfc.priorities": "8", "trust": "dscp", "dscp_to_priority.26": "3", "priority_to_group.3": "3",
+        "priority_to_queue.3": "3", "groups.3.xoff": "100000", "groups.3.xon": "50000",
+        "queues.3.ecn.enabled": "yes", "queues.3.ecn.kmax": "90000",
+    }  # fmt: skip
+    audited = PortAudit("swp1", {**usual, **settings}, in_kernel=True)
+    return [each.field for each in of_port("leaf1", audited, roce=True)]
+
+
+def test_thresholds_are_in_order() -> None:
+    assert thresholds() == []
+    assert thresholds(**{"groups.3.xon": "100000"}) == ["groups.3.xon"]
+    assert thresholds(**{"queues.3.ecn.kmax": "100001"}) == ["queues.3.ecn.kmax"]
+    assert thresholds(**{"queues.3.ecn.kmax": "100001", "queues.3.ecn.enabled": "no"}) == []
+    assert thresholds(**{"dscp_to_priority.26": "4"}) == ["dscp_to_priority.26"]
+    (wrong,) = of_port("leaf1", PortAudit("swp1", {}, in_kernel=False), roce=False)
+    assert (wrong.field, wrong.value) == ("in kernel", "no")

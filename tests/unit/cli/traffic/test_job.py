@@ -1,0 +1,221 @@
+"""``rocelab job``: its table, its answer, its exit codes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import sysconfig
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from typer.testing import CliRunner
+
+from lab.cli.app import app
+from lab.cli.schemas import adapter
+from lab.cli.traffic import job
+from lab.errors import EnvironmentLacks, UsageError
+from lab.jobs import collective_job, mpi_library
+from lab.jobs.bus_bandwidth import RankSteps, job_row
+from lab.jobs.collective_job import JobResult, RankPlace
+from lab.jobs.job_spec import Collective
+from lab.kernel.process import time_source
+from lab.kernel.process.netns import Namespace
+from lab.model.addressing import plan_addresses
+from lab.model.load import load_topology
+from lab.model.qos.port import Trust
+from lab.model.qos.resolve import resolve
+from lab.shipped import shipped
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from typer.testing import Result
+
+    from lab.jobs.job_spec import JobSpec
+    from lab.rdma.measure import Nic
+
+TOPOLOGY: Final = load_topology(shipped("topologies/incast.yaml").read_text(encoding="utf-8"))
+FABRIC: Final = SimpleNamespace(
+    name="incast",
+    topology=TOPOLOGY,
+    plan=plan_addresses(TOPOLOGY),
+    qos=resolve(TOPOLOGY),
+    namespace=lambda node: Namespace(f"t-{node}"),
+)
+
+
+class Ran:
+    """The jobs that were run, and what their results are."""
+
+    def __init__(self) -> None:
+        self.nics: tuple[Nic, ...] = ()
+        self.spec: JobSpec | None = None
+        self.wrong = 0
+        self.step_ns = 100_000_000
+        self.link_rate = 0
+
+    def __call__(self, nics: Sequence[Nic], spec: JobSpec, *, link_rate: int, **_: Any) -> JobResult:
+        self.nics, self.spec, self.link_rate = tuple(nics), spec, link_rate
+        steps = [RankSteps(begin_ns=(0,), end_ns=(self.step_ns,), wrong=self.wrong)] * len(nics)
+        return JobResult(
+            collective=spec.collective,
+            algorithm=spec.algorithm,
+            ranks=tuple(
+                RankPlace(rank=rank, host=nic.host, interface=nic.interface, device=nic.device)
+                for rank, nic in enumerate(nics)
+            ),
+            rows=tuple(job_row(spec.collective, size, steps, self.link_rate) for size in spec.fitted(len(nics))),
+            start_s=1.5,
+            iterations=spec.iterations,
+            tclass=spec.tclass,
+        )
+
+
+@pytest.fixture(autouse=True)
+def ran(monkeypatch: pytest.MonkeyPatch) -> Ran:
+    made = Ran()
+    monkeypatch.setattr(job, "open_fabric", lambda _: FABRIC)
+    monkeypatch.setattr(job, "run_job", made)
+    return made
+
+
+def said(*words: str) -> Result:
+    return CliRunner().invoke(app, ["job", *words])
+
+
+def hosts(ran: Ran) -> list[str]:
+    return [nic.host for nic in ran.nics]
+
+
+def test_the_table_has_the_columns_of_nccl_tests(ran: Ran) -> None:
+    told = said("allreduce", "--ranks", "4", "--size", "1KiB", "--max-size", "4KiB")
+    assert told.exit_code == 0
+    for column in ("size", "count", "type", "redop", "root", "time", "algbw", "busbw", "JCT ratio", "#wrong"):
+        assert column in told.stdout
+    assert ran.spec is not None
+    assert ran.spec.sizes == (1024, 2048, 4096)
+    assert ran.link_rate == 100_000_000
+    assert "every rank has the right result" in told.stdout
+
+
+@pytest.mark.parametrize("collective", Collective)
+def test_the_answer_is_that_of_its_schema(collective: Collective) -> None:
+    data = said(collective.value, "--json").stdout
+    adapter(f"job {collective}").validate_json(data)
+    told = json.loads(data)
+    assert (told["collective"], len(told["ranks"]), told["wrong"]) == (collective.value, 8, 0)
+    assert told["warnings"] == []
+    assert told["rows"][0]["algbw_bps"] == pytest.approx(2**20 * 8 / 0.1)
+
+
+def test_a_wrong_result_fails(ran: Ran) -> None:
+    ran.wrong = 2
+    told = said("allgather", "--ranks", "3")
+    assert told.exit_code == 1
+    assert "6 wrong elements" in told.stdout
+
+
+def test_ranks_are_placed_by_the_rule_and_named_hosts_stay_in_their_order(ran: Ran) -> None:
+    said("allreduce", "--ranks", "3")
+    assert hosts(ran) == ["h1", "h2", "h3"]
+    said("allreduce", "--ranks", "3", "--placement", "scattered")
+    assert hosts(ran) == ["h1", "h5", "h2"]
+    said("allreduce", "h5", "h1", "h6")
+    assert hosts(ran) == ["h5", "h1", "h6"]
+    said("allreduce", "h5", "h1", "h6", "--placement", "packed")
+    assert hosts(ran) == ["h5", "h6", "h1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("allreduce", "--ranks", "9"), "9 ranks need 9 RDMA NICs, and there are 8: use --ranks 8"),
+        (("allreduce", "h1", "h99"), "no host 'h99' in fabric incast: hosts are h1"),
+        (("allreduce", "h1", "leaf1"), "leaf1 is a switch"),
+        (("allreduce", "h1", "h2", "h1"), "h1 is named twice"),
+        (("allreduce", "h1"), "1 rank cannot communicate"),
+        (("allreduce", "--size", "0"), "a size of 0 bytes has no element"),
+        (("allreduce", "--tclass", "256"), "traffic class 256 is out of range: use 0 to 255"),
+        (("alltoall", "--size", "16"), "has no whole element for each rank"),
+        (("sendrecv", "--algorithm", "ring"), "sendrecv has no algorithm 'ring'"),
+        (("broadcast", "--size", "4", "--max-size", "2"), "below the smallest"),
+    ],
+)
+def test_what_is_not_possible_is_a_usage_error(words: tuple[str, ...], why: str) -> None:
+    told = said(*words)
+    assert isinstance(told.exception, UsageError)
+    assert why in str(told.exception)
+
+
+@pytest.mark.parametrize(("kind", "warned"), [(time_source.VIRTUAL, True), (time_source.HOST, False)])
+def test_more_than_the_emulation_carries_is_warned_about(
+    ran: Ran, monkeypatch: pytest.MonkeyPatch, kind: str, *, warned: bool
+) -> None:
+    monkeypatch.setattr(time_source, "lives_in", lambda: kind)
+    ran.step_ns = 100_000_000  # 4 ranks of 1 MiB in 0.1 s: 4 x 126 Mb/s
+    told = said("allreduce", "--ranks", "4", "--json")
+    assert bool(json.loads(told.stdout)["warnings"]) is warned
+    assert ("warning: the ranks received 503" in told.stderr) is warned
+
+
+@pytest.mark.parametrize(("tclass", "lossy"), [("106", False), ("104", False), ("0", True), ("184", True)])
+def test_a_class_that_may_drop_is_warned_about(tclass: str, *, lossy: bool) -> None:
+    """DSCP 26 is in the lossless priority 3, all others are not."""
+    told = said("allreduce", "h1", "h2", "--tclass", tclass, "--json")
+    assert told.exit_code == 0
+    warning = f"DSCP {int(tclass) // 4} (traffic class {tclass}) is not lossless at h1:eth1 and 3 other ports"
+    assert [warning in each for each in json.loads(told.stdout)["warnings"]] == [True] * lossy
+    assert (warning in told.stderr) is lossy
+
+
+def test_a_fabric_without_qos_is_lossy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FABRIC, "qos", {})
+    assert "DSCP 26 (traffic class 106) is not lossless at h1:eth1" in said("allreduce").stderr
+
+
+def test_a_class_is_lossy_if_only_the_switch_drops_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    leaf = FABRIC.qos["leaf1"]
+    ports = {name: replace(port, pfc=replace(port.pfc, priorities=0)) for name, port in leaf.ports.items()}
+    monkeypatch.setattr(FABRIC, "qos", {**FABRIC.qos, "leaf1": replace(leaf, ports=ports)})
+    assert "is not lossless at leaf1:swp3" in said("allreduce", "h1", "h5").stderr
+    assert "lossless" not in said("allreduce", "h5", "h6").stderr
+
+
+@pytest.mark.parametrize("off", ["tx", "rx"])
+def test_a_port_that_sends_or_obeys_no_pauses_is_lossy(monkeypatch: pytest.MonkeyPatch, off: str) -> None:
+    changed: dict[str, Any] = {off: False}
+    host = FABRIC.qos["h1"]
+    port = host.ports["eth1"]
+    deaf = replace(port, pfc=replace(port.pfc, **changed))
+    monkeypatch.setattr(FABRIC, "qos", {**FABRIC.qos, "h1": replace(host, ports={"eth1": deaf})})
+    assert "is not lossless at h1:eth1: a dropped" in said("allreduce", "h1", "h5").stderr
+
+
+@pytest.mark.parametrize(("tclass", "priority", "lossy"), [("106", 0, True), ("0", 3, False)])
+def test_the_dscp_does_not_matter_if_ports_trust_the_pcp(
+    monkeypatch: pytest.MonkeyPatch, tclass: str, priority: int, *, lossy: bool
+) -> None:
+    """Packets of RDMA devices are untagged, so that their PCP is 0."""
+    qos = {
+        name: replace(
+            node,
+            ports={
+                interface: replace(port, trust=Trust.PCP, pcp_to_priority=(priority, *port.pcp_to_priority[1:]))
+                for interface, port in node.ports.items()
+            },
+        )
+        for name, node in FABRIC.qos.items()
+    }
+    monkeypatch.setattr(FABRIC, "qos", qos)
+    assert ("is not lossless" in said("allreduce", "--tclass", tclass).stderr) is lossy
+
+
+def test_without_mpi_no_rank_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(job, "run_job", collective_job.run_job)
+    monkeypatch.setattr(mpi_library, "PACKAGE", tmp_path / "lab")
+    monkeypatch.setattr(sysconfig, "get_path", lambda _: str(tmp_path))
+    told = said("allreduce")
+    assert isinstance(told.exception, EnvironmentLacks)
+    assert "no rank can start: MPI is missing: pip install 'rocelab[jobs]'" in str(told.exception)

@@ -1,0 +1,33 @@
+"""Windows in which packets are not conserved: inside a switch, at either side of a NIC, or twice on a link."""
+
+from __future__ import annotations
+
+from lab.diagnose.conservation.hop_balance import HopBalance, HopKind
+from tests.unit.diagnose.made_facts import configured, facts
+
+RESENT = {"h5": {"out_of_seq_request": 60, "duplicate_request": 0}}
+
+
+def hop(kind: HopKind, place: str, missing: float, slack: float = 3.0) -> HopBalance:
+    """A hop that 10,000 packets entered."""
+    return HopBalance(kind, place, 10_000, missing, slack)
+
+
+_HOPS = ((HopKind.SWITCH, "spine1"), (HopKind.NIC_RX, "h5:eth1"), (HopKind.NIC_TX, "h1:eth1"))
+_TWICE = "leaf1:swp1--spine1:swp1"
+STRAY = {"leaf1:swp3/0": {"ignored": 40}}
+ZERO = configured("leaf1:swp3", "h1:eth1")
+
+CASES = [
+    *(
+        ("silent-drop", place, facts({}, hops=(hop(kind, place, 100),), devices=RESENT),
+         facts({}, hops=(hop(kind, place, 2),), devices=RESENT))
+        for kind, place in _HOPS
+    ),
+    (
+        "link-duplicate", _TWICE,
+        facts({}, hops=(hop(HopKind.LINK, _TWICE, -100),), devices=RESENT),
+        facts({}, hops=(hop(HopKind.LINK, _TWICE, -10),), devices=RESENT),
+    ),
+    ("malformed-pfc", "h1:eth1", facts(STRAY, qos=ZERO, current=True), facts({}, qos=ZERO, current=True)),
+]  # fmt: skip

@@ -1,0 +1,95 @@
+"""Settings that differ, beside the causes of a recording: those at the place of a cause come first."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from lab.audit import snapshot
+from lab.audit.audited import InterfaceAudit, NodeAudit, SysctlAudit
+from lab.audit.difference import Difference
+from lab.diagnose.run import diagnose_run
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.store import recording_folder as files
+from tests.unit.diagnose.made_windows import astray
+from tests.unit.diagnose.recorded import begun, during
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PLANNED = (
+    Difference("h1", "interface", "interface eth1", "mtu", "1500", "9000", "plan", "eth1"),
+    Difference("spine1", "route", "route 10.0.0.8/31", "presence", "present", "absent", "plan"),
+)
+
+
+def recorded(path: Path, drift: tuple[Difference, ...] | None) -> Recording:
+    """A routing loop at spine1, and rp_filter at one of four hosts."""
+    made = begun(path)
+    state = files.read_json(made.folder.state("before"))
+    assert state is not None
+    for switch, known in astray(spine1={"10.0.0.8/31": ("swp1",)}).items():
+        state[switch]["routes"] = [
+            {"dst": prefix, "protocol": "bgp", "metric": 20, "nexthops": [{"dev": hop} for hop in hops]}
+            for prefix, hops in known.items()
+        ]
+    state["h5"] = {"routes": [
+        {"protocol": "kernel", "scope": "link", "prefsrc": "10.0.0.9", "dst": "10.0.0.8/31", "dev": "eth1"}
+    ]}  # fmt: skip
+    files.write_json(made.folder.state("before"), state)
+    nodes = {"spine1": snapshot.dump_node(NodeAudit("spine1", "spine")), "gone": {"name": "gone", "role": "leaf"}} | {
+        f"h{number}": snapshot.dump_node(
+            NodeAudit(f"h{number}", "host", sysctls=(SysctlAudit("net.ipv4.conf.all.rp_filter", value),))
+        )
+        for number, value in ((1, "1"), (2, "0"), (3, "0"), (4, "0"))
+    }
+    differences = None if drift is None else [asdict(each) for each in drift]
+    files.append_line(made.folder.audit, {"ns": made.ns, "fabric": "f", "nodes": nodes, "drift": differences})
+    during(made, "observe", lambda _: None)
+    return Recording.open(made.finished())
+
+
+def test_those_at_the_place_of_a_cause_come_first(tmp_path: Path) -> None:
+    found = diagnose_run(recorded(tmp_path / "run", PLANNED), "observe")
+    assert [each.cause for each in found.causes] == ["routing-loop"]
+    assert [(each.node, each.setting, each.against, each.touches) for each in found.differing] == [
+        ("spine1", "presence", "plan", ("routing-loop",)),
+        ("h1", "mtu", "plan", ()),
+        ("h1", "value", "siblings", ()),
+    ]
+
+
+def test_the_plan_can_be_left_out(tmp_path: Path) -> None:
+    without = diagnose_run(recorded(tmp_path / "run", PLANNED), "observe", plan=False)
+    assert [(each.node, each.against) for each in without.differing] == [("h1", "siblings")]
+    adopted = diagnose_run(recorded(tmp_path / "other", None), "observe")
+    assert adopted.differing == without.differing
+
+
+def test_the_other_end_of_a_link_that_differs_from_the_plan_is_not_listed(tmp_path: Path) -> None:
+    """Without a plan, either end may be wrong."""
+    port = Difference("leaf1", "interface", "interface swp1", "mtu", "1500", "9000", "plan", "swp1")
+    recording = recorded(tmp_path / "run", (port,))
+    nodes = {
+        name: NodeAudit(name, name[:-1], interfaces=(
+            InterfaceAudit("swp1", "veth", up=True, carrier=True, mtu=mtu, mac="", master="", queue_length=0),
+        ))
+        for name, mtu in (("leaf1", 1500), ("spine1", 9000))
+    }  # fmt: skip
+    line = {"ns": recording.clock.start, "fabric": "f", "nodes": {
+        name: snapshot.dump_node(node) for name, node in nodes.items()
+    }, "drift": [asdict(port)]}  # fmt: skip
+    recording.folder.audit.write_text(json.dumps(line) + "\n")
+    found = {plan: diagnose_run(recording, "observe", plan=plan).differing for plan in (True, False)}
+    assert [(each.node, each.against) for each in found[True]] == [("leaf1", "plan")]
+    assert {(each.node, each.against) for each in found[False]} == {
+        ("leaf1", "spine1:swp1"),
+        ("spine1", "leaf1:swp1"),
+    }
+
+
+def test_recordings_without_settings_have_none(tmp_path: Path) -> None:
+    made = begun(tmp_path / "run")
+    during(made, "observe", lambda _: None)
+    assert diagnose_run(Recording.open(made.finished()), "observe").differing == ()

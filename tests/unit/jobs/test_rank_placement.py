@@ -1,0 +1,68 @@
+"""Ranks on NICs: each rule puts every rank on a NIC of its own, in the order that it promises."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Final
+
+import pytest
+
+from lab.errors import UsageError
+from lab.jobs.rank_placement import PlacementRule, leaf_of_nic, nic_links, place
+from lab.kernel.process.netns import Namespace
+from lab.model.addressing import plan_addresses
+from lab.model.load import load_topology
+from lab.rdma.measure import Nic
+from lab.shipped import shipped
+
+LEAVES: Final = {"a1": "leaf1", "b1": "leaf2", "a2": "leaf1", "b2": "leaf2", "a3": "leaf1"}
+NICS: Final = tuple(
+    Nic(host, "eth1", Namespace(f"t-{host}"), f"t.{host}.eth1", ip_address(f"10.0.0.{number}"))
+    for number, host in enumerate(LEAVES, 1)
+)
+LEAF_OF: Final = {nic: LEAVES[nic.host] for nic in NICS}
+
+
+def hosts(rule: PlacementRule, ranks: int | None = None, seed: int = 0) -> list[str]:
+    return [nic.host for nic in place(NICS, LEAF_OF, ranks, rule, seed)]
+
+
+def test_packed_fills_a_leaf_before_the_next() -> None:
+    assert hosts(PlacementRule.PACKED) == ["a1", "a2", "a3", "b1", "b2"]
+    assert hosts(PlacementRule.PACKED, 2) == ["a1", "a2"]
+
+
+def test_scattered_takes_leaves_in_turn() -> None:
+    assert hosts(PlacementRule.SCATTERED) == ["a1", "b1", "a2", "b2", "a3"]
+    assert hosts(PlacementRule.SCATTERED, 2) == ["a1", "b1"]
+
+
+def test_random_is_the_same_for_the_same_seed_and_uses_each_nic_once() -> None:
+    assert hosts(PlacementRule.RANDOM, seed=3) == hosts(PlacementRule.RANDOM, seed=3)
+    assert sorted(hosts(PlacementRule.RANDOM, seed=3)) == sorted(LEAVES)
+    assert len({tuple(hosts(PlacementRule.RANDOM, seed=seed)) for seed in range(8)}) > 1
+
+
+@pytest.mark.parametrize("rule", PlacementRule)
+def test_more_ranks_than_nics_are_refused(rule: PlacementRule) -> None:
+    with pytest.raises(UsageError, match="6 ranks need 6 RDMA NICs, and there are 5: use --ranks 5 or less"):
+        place(NICS, LEAF_OF, 6, rule)
+
+
+@pytest.mark.parametrize(
+    ("topology", "host", "interface", "leaf", "links"),
+    [
+        ("rails", "h2", "eth1", "leaf1", ["leaf1"]),
+        ("rails", "h2", "eth2", "leaf2", ["leaf2"]),
+        ("multihomed", "h1", "bond1", "leaf1", ["leaf1", "leaf2"]),
+    ],
+)
+def test_a_nic_has_the_links_of_its_interface_or_of_its_bond(
+    topology: str, host: str, interface: str, leaf: str, links: list[str]
+) -> None:
+    fabric = load_topology(shipped(f"topologies/{topology}.yaml").read_text(encoding="utf-8"))
+    plan = plan_addresses(fabric)
+    nic = Nic(host, interface, Namespace(f"t-{host}"), "t", ip_address("10.0.0.1"))
+    assert leaf_of_nic(fabric, plan, nic) == leaf
+    found = nic_links(fabric, plan, nic)
+    assert [link.other(link.end_at(host)).node for link in found] == links

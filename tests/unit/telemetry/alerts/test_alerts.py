@@ -1,0 +1,288 @@
+"""The alert rules on made recordings, evaluated by promtool: what fires, what is a root alert, and what does not."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from lab.cli.machine.docs import PAGES
+from lab.dataplane.port_layout import Drop
+from lab.errors import EnvironmentLacks, OperationFailed, UsageError
+from lab.kernel.process import process
+from lab.telemetry.alerts import rule_tests
+from lab.telemetry.alerts.fired_alerts import (
+    ALERTMANAGER,
+    DASHBOARD,
+    RULES,
+    AlertProof,
+    FiredAlert,
+    causes_of,
+    prove,
+    root_alerts,
+)
+from lab.telemetry.alerts.recorded_metrics import RecordedSeries
+from lab.telemetry.alerts.rule_tests import evaluate, export, fired_alerts
+from lab.telemetry.metrics.metric_families import FAMILIES
+from lab.telemetry.read.recording import Recording
+from tests.unit.diagnose import recorded
+from tests.unit.diagnose.recorded import begun, during, incast
+from tests.unit.telemetry.made import RDMA, Made, plain_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+EVERY = 0.5
+"""Seconds between scrapes: two in each of the recordings' phases."""
+
+
+def quiet(made: Made) -> None:
+    """Nothing happens."""
+
+
+def slow(made: Made) -> None:
+    """h4 pauses leaf1, which is paused half of the time."""
+    incast(made)
+    made.counters("h4:eth1")["priority"]["tx_pause"][3] += 3
+    made.counters("leaf1:swp6")["priority"]["rx_pause"][3] += 3
+    made.counters("leaf1:swp6")["priority"]["paused_ns"][3] += 25_000_000
+
+
+def storm(made: Made) -> None:
+    """h4 pauses leaf1 without end, whose watchdog drops."""
+    slow(made)
+    made.counters("leaf1:swp6")["queue"]["storms"][3] = 1
+    made.counters("leaf1:swp6")["queue"]["drop_packets"][3][Drop.WATCHDOG] += 2
+
+
+def gray(made: Made) -> None:
+    """h4 misses packets that no queue dropped, and h1 sends them again."""
+    incast(made)
+    made.devices[made.hosts.index("h4"), RDMA.index("out_of_seq_request")] += 1
+    made.devices[made.hosts.index("h1"), RDMA.index("rcvd_seq_err")] += 1
+
+
+def global_pause(made: Made) -> None:
+    """h1's switch port sends 802.3x pauses, which do nothing, and packets are lost."""
+    recorded.deaf(made)
+    made.counters("h1:eth1")["rx_global_pause"] += 1
+
+
+def alerts_of(path: Path, happens: Callable[[Made], None]) -> list[FiredAlert]:
+    """The alerts of a second of ``incast`` and a second of something else."""
+    made = begun(path)
+    during(made, "baseline", incast)
+    during(made, "observe", happens)
+    return evaluate(Recording.open(made.finished()), EVERY)
+
+
+@pytest.mark.parametrize(
+    ("happens", "firing", "roots"),
+    [
+        (quiet, set(), set()),
+        (incast, set(), set()),
+        (slow, {"HostPausesSwitch", "PausesSpread"}, {"HostPausesSwitch"}),
+        (storm, {"PfcStorm", "HostPausesSwitch", "PausesSpread", "WatchdogDrops"}, {"PfcStorm"}),
+        (recorded.deaf, {"LosslessDrops"}, {"LosslessDrops"}),
+        (gray, {"RdmaLossWithoutDrops", "RdmaRetransmissions"}, {"RdmaLossWithoutDrops"}),
+        (global_pause, {"LosslessDrops", "GlobalPause"}, {"GlobalPause"}),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_fires_and_what_is_its_root(
+    tmp_path: Path, happens: Callable[[Made], None], firing: set[str], roots: set[str]
+) -> None:
+    alerts = alerts_of(tmp_path / "run", happens)
+    assert {alert.name for alert in alerts} == firing
+    assert {alert.name for alert in root_alerts(alerts)} == roots
+    assert all(alert.first >= 2 for alert in alerts)
+
+
+CASES = {
+    "PfcStorm": [("sonic_pfc_wd_queue_deadlock_detected_total", 1)],
+    "PortPausedWithoutEnd": [("sonic_port_pfc_rx_pause_duration_seconds_total", 30)],
+    "HostPausesSwitch": [('rdma_roce_pfc_pause_frames_total{direction="tx"}', 100)],
+    "GlobalPause": [("sonic_port_pause_rx_packets_total", 1)],
+    "LosslessDrops": [('rdma_netdev_prio_buf_discard_total{priority="3"}', 1)],
+    "RdmaLossWithoutDrops": [("rdma_out_of_sequence_total", 1)],
+    "CnpsIgnored": [("rdma_rp_cnp_ignored_total", 1)],
+    "CongestionWithoutCnps": [("rdma_cc_rx_ce_pkts_total", 1), ("rdma_cc_tx_cnp_pkts_total", 0)],
+    "BgpPeerDown": [("frr_bgp_peer_state", -1)],
+    "BfdPeerDown": [("frr_bfd_peer_state", -1)],
+    "RoutingDaemonDown": [("frr_collector_up", -1)],
+    "RdmaPortDown": [("rdma_link_downed_total", 1)],
+    "WatchdogDrops": [("sonic_pfc_wd_queue_tx_dropped_packets_total", 1)],
+    "RdmaQpFailed": [("rdma_req_transport_retries_exceeded_total", 1)],
+    "RdmaRetransmissions": [("rdma_packet_seq_err_total", 1), ("rdma_local_ack_timeout_err_total", 0)],
+    "PausesSpread": [
+        ("sonic_port_pfc_rx_pause_duration_seconds_total", 15), ("sonic_port_pause_rx_packets_total", 1),
+    ],
+}  # fmt: skip
+"""The series that make each alert fire, and by how much each grows from the third scrape to the fourth."""
+SCRAPES = 6
+
+
+def fired(cases: list[tuple[str, int]], *clock: float) -> dict[str, int]:
+    """The alerts that these series make fire on a real cluster, and at which scrape."""
+    made = []
+    for name, grown in cases:
+        family, _, more = name.rstrip("}").partition("{")
+        label, _, value = more.partition("=")
+        labels = {"instance": "a", "device": "b", **({label: value.strip('"')} if label else {})}
+        made.append(RecordedSeries(family, labels, [1, 1, 1, *[1 + grown] * (SCRAPES - 3)]))
+    if clock:
+        made.append(RecordedSeries("rocelab_virtual_seconds_total", {"fabric": "f"}, clock))
+    return {alert.name: alert.first for alert in fired_alerts(rule_tests.rule_tests(made, SCRAPES, {}))}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_alert_fires_at_the_first_scrape_that_shows_it_and_not_before(name: str) -> None:
+    assert fired(CASES[name])[name] == 3
+    assert fired([(series, 0) for series, _ in CASES[name]]) == {}
+
+
+def test_each_alert_has_a_case_and_a_row_on_the_page() -> None:
+    page = (PAGES / "alerts.md").read_text(encoding="utf-8")
+    rules = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+    roles = {rule["alert"]: rule["labels"]["role"] for rule in rules if "alert" in rule}
+    assert CASES.keys() == roles.keys()
+    assert all(f"| `{name}` | {role} |" in page for name, role in roles.items())
+    assert page.count("\n| `") == len(roles)
+
+
+def test_what_does_not_make_one_fire() -> None:
+    """Drops of a lossy priority; losses that drops explain; marks that CNPs answer; pauses below the thresholds."""
+    assert fired([('sonic_ingress_priority_group_dropped_packets_total{pg="0"}', 9)]) == {}
+    drops = ('sonic_ingress_priority_group_dropped_packets_total{pg="3"}', 1)
+    assert "RdmaLossWithoutDrops" not in fired([("rdma_out_of_sequence_total", 1), drops])
+    assert fired([("rdma_cc_rx_ce_pkts_total", 9), ("rdma_cc_tx_cnp_pkts_total", 1)]) == {}
+    assert fired([('rdma_roce_pfc_pause_frames_total{direction="tx"}', 20)]) == {}
+    assert fired([("sonic_port_pfc_rx_pause_duration_seconds_total", 27)]) == {}
+
+
+def test_rates_are_by_the_clock_of_the_fabric() -> None:
+    """In virtual time that runs at a thirtieth of Prometheus' time, 20 pauses are more than one a second."""
+    few: list[tuple[str, int]] = [('rdma_roce_pfc_pause_frames_total{direction="tx"}', 20)]
+    assert fired(few, *(0.5 * number for number in range(SCRAPES))).keys() == {"HostPausesSwitch"}
+    assert fired(few, *(15.0 * number for number in range(SCRAPES))) == {}
+
+
+def test_an_alert_names_the_place_and_fires_within_two_scrapes(tmp_path: Path) -> None:
+    alerts = alerts_of(tmp_path / "run", slow)
+    (cause,) = root_alerts(alerts)
+    assert (cause.where, cause.labels["severity"]) == ("h4:eth1", "warning")
+    assert prove(alerts, "slow-receiver", 3) == AlertProof("slow-receiver", True, cause.first - 2, 0, True)
+    assert cause.first - 2 <= 2
+
+
+def events(path: Path, *told: dict[str, Any]) -> dict[str, int]:
+    """Which alerts fire in two seconds without traffic, and at which scrape each began; events are after a second."""
+    made = begun(path)
+    for peer in ("swp1", "swp2"):
+        made.event(
+            made.ns, source="routing", kind="bgp", node="leaf1", interface=peer, state="Established", before=""
+        )
+        made.event(made.ns, source="routing", kind="bfd", node="leaf1", interface=peer, state="up", before="")
+    during(made, "baseline", quiet)
+    for event in told:
+        made.event(made.ns - 1, source="routing", node="leaf1", **event)
+    during(made, "observe", quiet)
+    return {f"{alert.name} {alert.where}": alert.first for alert in evaluate(Recording.open(made.finished()), EVERY)}
+
+
+def test_sessions_and_daemons(tmp_path: Path) -> None:
+    down = {"kind": "bgp", "interface": "swp1", "state": "Idle", "before": "Established"}
+    bfd = {"kind": "bfd", "interface": "swp1", "state": "down", "before": "up"}
+    assert events(tmp_path / "up") == {}
+    fired = events(tmp_path / "down", down, bfd)
+    assert fired.keys() == {"BgpPeerDown leaf1:swp1", "BfdPeerDown leaf1:swp1"}
+    assert set(fired.values()) <= {2, 3}
+    assert events(tmp_path / "lost", {"kind": "daemon_lost", "daemon": "bgpd"}).keys() == {
+        "RoutingDaemonDown leaf1:bgp"
+    }
+    assert events(tmp_path / "silent", {"kind": "daemon_silent", "daemon": "bfdd"}).keys() == {
+        "RoutingDaemonDown leaf1:bfd"
+    }
+
+
+def test_plain_links_and_empty_recordings_have_no_alerts(tmp_path: Path) -> None:
+    assert evaluate(Recording.open(plain_run(tmp_path / "plain", 1000)), EVERY) == []
+
+
+def test_exported_tests_pass_until_the_rules_change(tmp_path: Path) -> None:
+    made = begun(tmp_path / "run")
+    during(made, "observe", storm)
+    recording = Recording.open(made.finished())
+    files = export(tmp_path / "out", [(recording, evaluate(recording, EVERY))], EVERY)
+    assert [file.name for file in files] == [RULES.name, ALERTMANAGER.name, DASHBOARD.name, "run.test.yml"]
+    assert promtool("test", "rules", "run.test.yml", where=tmp_path / "out") == 0
+    rules = tmp_path / "out" / RULES.name
+    rules.write_text(
+        rules.read_text().replace("deadlock_detected_total[1m])) > 0", "deadlock_detected_total[1m])) > 9")
+    )
+    assert promtool("test", "rules", "run.test.yml", where=tmp_path / "out") == 1
+
+
+def promtool(*words: str, where: Path) -> int:
+    return subprocess.run(["promtool", *words], cwd=where, capture_output=True, check=False, timeout=60).returncode
+
+
+def test_the_rules_are_valid_and_use_metrics_that_exist() -> None:
+    assert promtool("check", "rules", RULES.name, where=RULES.parent) == 0
+    known = {family.name for family in FAMILIES}
+    expressions = [rule["expr"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+    used = {name for each in expressions for name in re.findall(r"\b(?:rdma|sonic|frr|rocelab)_\w+", each)}
+    assert len(used) > 10
+    assert used <= known
+
+
+def test_alertmanager_is_told_of_alerts_that_exist() -> None:
+    text = ALERTMANAGER.read_text()
+    config = yaml.safe_load(text)
+    assert {receiver["name"] for receiver in config["receivers"]} == {config["route"]["receiver"]}
+    named = {name for part in text.split('"') for name in part.split("|") if name[:1].isupper() and name.isalpha()}
+    assert named <= causes_of().keys()
+    assert {"PfcStorm", "RdmaLossWithoutDrops"} <= named
+
+
+def alert(name: str, *scrapes: int, role: str = "cause") -> FiredAlert:
+    return FiredAlert(name, {"role": role, "instance": "leaf1"}, scrapes)
+
+
+def test_a_symptom_is_inhibited_while_a_cause_fires_and_only_then() -> None:
+    cause, symptom = alert("LosslessDrops", 4, 5, 6), alert("RdmaRetransmissions", 3, 4, 5, role="symptom")
+    assert root_alerts([cause, symptom]) == [cause]
+    late = alert("RdmaRetransmissions", 5, 6, 7, role="symptom")
+    assert root_alerts([cause, late]) == [cause, late]
+    assert root_alerts([late]) == [late]
+
+
+def test_the_proof_counts_misses_delays_and_false_alarms() -> None:
+    storms, drops = alert("PfcStorm", 5, 6), alert("LosslessDrops", 5, 6)
+    early = alert("GlobalPause", 1)
+    assert prove([storms, drops], "pfc-storm", 4) == AlertProof("pfc-storm", True, 2, 0, True)
+    assert prove([early, storms], "pfc-storm", 4) == AlertProof("pfc-storm", True, 2, 1, True)
+    assert prove([drops], "pfc-storm", 4) == AlertProof("pfc-storm", False, None, 0, False)
+    assert prove([], "pfc-storm", 4) == AlertProof("pfc-storm", False, None, 0, False)
+    assert prove([drops], "", 0) == AlertProof("", None, None, 1, None)
+    assert prove([], "", 0) == AlertProof("", None, None, 0, None)
+
+
+def test_too_many_scrapes_no_promtool_and_broken_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = begun(tmp_path / "run")
+    during(made, "observe", incast)
+    recording = Recording.open(made.finished())
+    with pytest.raises(UsageError, match="and may have 2000"):
+        evaluate(recording, 1e-4)
+    broken = tmp_path / RULES.name
+    broken.write_text(RULES.read_text().replace("> 0", "> > 0", 1))
+    monkeypatch.setattr(rule_tests, "RULES", broken)
+    with pytest.raises(OperationFailed, match="promtool rejects the test"):
+        evaluate(recording, EVERY)
+    monkeypatch.setattr(process, "which", lambda _name: None)
+    with pytest.raises(EnvironmentLacks, match="program promtool not found"):
+        evaluate(recording, EVERY)

@@ -1,0 +1,113 @@
+"""BGP and BFD from what FRR's daemons answer, also from those that are silent, hang up or come back."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from lab.telemetry.metrics.routing_metrics import RoutingMetrics, bfd_samples, bgp_samples
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PEER = {"remoteAs": 65002, "state": "Established", "peerUptimeMsec": 1500, "msgRcvd": 7, "msgSent": 9}
+SUMMARY = {
+    "ipv4Unicast": {"as": 65001, "vrfName": "default", "peers": {"swp1": {**PEER, "desc": "leaf1:swp1"}}},
+    "l2VpnEvpn": {
+        "as": 65001, "peers": {"swp1": {**PEER, "state": "Idle (Admin)"}, "swp2": {**PEER, "state": "Active"}},
+    },
+}  # fmt: skip
+
+
+def test_peers_of_bgp_by_address_family() -> None:
+    found = {(family.name, labels): value for family, labels, value in bgp_samples("spine1", SUMMARY)}
+    unicast = ("spine1", "default", "ipv4", "unicast", "65001", "swp1", "65002", "leaf1:swp1")
+    assert {name: value for (name, labels), value in found.items() if labels == unicast} == {
+        "frr_bgp_peer_state": 1, "frr_bgp_peer_uptime_seconds": 1.5,
+        "frr_bgp_peer_message_received_total": 7, "frr_bgp_peer_message_sent_total": 9,
+    }  # fmt: skip
+    states = {labels[2:6:3]: value for (name, labels), value in found.items() if name == "frr_bgp_peer_state"}
+    assert states == {("ipv4", "swp1"): 1, ("l2vpn", "swp1"): 2, ("l2vpn", "swp2"): 0}
+
+
+def test_peers_of_bfd() -> None:
+    peers = [
+        {"peer": "fe80::1", "local": "fe80::2", "interface": "swp1", "status": "up", "uptime": 12},
+        {"peer": "10.0.0.1", "status": "down", "downtime": 3},
+    ]
+    found = [(family.name, labels, value) for family, labels, value in bfd_samples("leaf1", peers)]
+    assert found == [
+        ("frr_bfd_peer_state", ("leaf1", "fe80::2", "fe80::1", "swp1"), 1),
+        ("frr_bfd_peer_uptime", ("leaf1", "fe80::2", "fe80::1", "swp1"), 12),
+        ("frr_bfd_peer_state", ("leaf1", "", "10.0.0.1", ""), 0),
+        ("frr_bfd_peer_uptime", ("leaf1", "", "10.0.0.1", ""), 0),
+    ]
+
+
+@contextmanager
+def daemon(path: Path, *answers: str) -> Iterator[None]:
+    """A bgpd that gives one answer to each command; "" hangs up, and after the last one it is silent."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        serving = threading.Thread(target=_serve, args=(listener, list(answers)), daemon=True)
+        serving.start()
+        try:
+            yield
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            serving.join()
+    path.unlink()
+
+
+def _serve(listener: socket.socket, answers: list[str]) -> None:
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        with connection:
+            _converse(connection, answers)
+
+
+def _converse(connection: socket.socket, answers: list[str]) -> None:
+    while data := connection.recv(1 << 16):
+        for command in data.rstrip(b"\0").split(b"\0"):
+            if command == b"enable":
+                connection.sendall(b"\0\0\0\0")
+            elif answers:
+                if not (said := answers.pop(0)):
+                    return
+                connection.sendall(said.encode() + b"\0\0\0\0")
+
+
+def looks(metrics: RoutingMetrics, timeout: float) -> dict[str, int]:
+    """How many samples of each family a scrape has, and whether bgpd answered."""
+    found = {samples.family.name: samples for samples in metrics.look(timeout)}
+    up = found.pop("frr_collector_up")
+    assert up.labels == [("leaf1", "bgp")]
+    return {**{name: len(samples.values) for name, samples in found.items()}, "up": int(up.values[0])}
+
+
+def test_daemons_that_are_silent_or_restarted(tmp_path: Path) -> None:
+    router: Any = SimpleNamespace(directory=tmp_path)
+    whole = {
+        "frr_bgp_peer_state": 3, "frr_bgp_peer_uptime_seconds": 3, "frr_bgp_peer_message_received_total": 3,
+        "frr_bgp_peer_message_sent_total": 3, "up": 1,
+    }  # fmt: skip
+    with daemon(tmp_path / "bgpd.vty", json.dumps(SUMMARY), "no JSON", json.dumps(SUMMARY), ""):
+        metrics = RoutingMetrics({"leaf1": router})
+        assert looks(metrics, 30) == whole
+        assert looks(metrics, 30) == {"up": 0}
+        assert looks(metrics, 30) == whole
+        assert looks(metrics, 30) == {"up": 0}  # it hung up
+        assert looks(metrics, 0.1) == {"up": 0}  # it is silent
+    assert looks(metrics, 30) == {"up": 0}
+    with daemon(tmp_path / "bgpd.vty", json.dumps(SUMMARY)):
+        assert looks(metrics, 30) == whole
+        metrics.close()

@@ -1,0 +1,102 @@
+"""A challenge, answered rightly: at once, and after five minutes in which every ordinary command was used."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from lab.backends import lifecycle
+from lab.faults import fault_engine
+from lab.kernel.process.user_folders import STATE_HOME
+from lab.model.hosts import addresses_of
+from lab.model.topology import Role
+from lab.routing.frr_config.render import has_routers
+from lab.scenario import library
+from tests.fabric import resident
+from tests.fabric.command import rocelab_json
+from tests.vm.incidents.test_scenarios import LONG, topology_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.vm.shared_fabric import SharedFabric
+
+PATIENT: Final = 300.0
+"""Virtual seconds: longer than an entry of ARP, a MAC of a bridge or a look of a user lasts."""
+LOOKED: Final = "evpn-rt-mismatch"
+"""The challenge that CI has time for, in which it uses every command: an overlay, routers and lossless ports."""
+_TENANTS: Final = "roce-tenant"
+_FAULTLESS: Final = {0, 1, 3}
+"""Exit codes of a command that looks at a fabric with a fault."""
+
+
+def challenges(*, of_tenants: bool) -> list[object]:
+    """The names of the challenges on the fabric with tenants, or on all other fabrics, as pytest's parameters.
+
+    Those of one fabric are neighbours. CI skips the ones that are marked ``long``.
+    """
+    names = [name for name in library.names() if library.find(name).answer]
+    wanted = [name for name in names if (topology_of(name) == _TENANTS) is of_tenants]
+    ordered = sorted(wanted, key=lambda name: (topology_of(name), name))
+    return [pytest.param(name, marks=() if name == LOOKED else LONG) for name in ordered]
+
+
+def answer_rightly(name: str, patience: float, shared: SharedFabric, folder: Path) -> None:
+    """Break, look around, answer and fix: every check passes afterwards, and no fault is left.
+
+    The score stays in ``folder``, even if the test is killed.
+    """
+    fabric = topology_of(name)
+    shared.turn_to(fabric)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(STATE_HOME, str(folder / "state"))
+        rocelab_json("scenario", "break", name)
+        began = time.monotonic()
+        if patience or name == LOOKED:
+            look_around(fabric, folder)
+        time.sleep(max(0.0, began + patience - time.monotonic()))
+        assert verified(name, folder) == {}
+    assert fault_engine.running(lifecycle.open_fabric(fabric)) == ()
+
+
+def verified(name: str, folder: Path) -> dict[str, str]:
+    """The checks that do not pass once a challenge was answered and mended, with their evidence."""
+    answer = library.find(name).answer
+    assert answer is not None
+    right = rocelab_json("scenario", "check", "--cause", answer.cause, "--where", answer.where[0])
+    assert right["verdict"] == "right"
+    done = resident.ended("scenario", "fix", "-o", str(folder / "runs"), "--json", timeout=900)
+    fixed: Any = json.loads(done.stdout)
+    assert "verified" in fixed, fixed
+    return {check["name"]: check["evidence"] for check in fixed["verified"]["checks"] if check["outcome"] != "pass"}
+
+
+def look_around(fabric: str, folder: Path) -> None:
+    """What whoever plays may do: each ordinary command once."""
+    for words in ordinary(fabric, folder):
+        done = resident.ended(*words, timeout=600)
+        assert done.returncode in _FAULTLESS, f"{words} ended with {done.returncode}: {done.stdout}{done.stderr}"
+        assert "Traceback" not in done.stderr, words
+
+
+def ordinary(fabric: str, folder: Path) -> list[tuple[str, ...]]:
+    """The commands, about the first and the last host and the leaves of a fabric."""
+    running = lifecycle.open_fabric(fabric)
+    topology = running.topology
+    first, last = topology.hosts[0].name, topology.hosts[-1].name
+    leaves = [node.name for node in topology.having(Role.LEAF)]
+    address = str(addresses_of(running.plan, last)[0])
+    lossless = [("counters",), ("congestion",), ("qos", "show", leaves[0]), ("qos", "events", "--limit", "5")]
+    routed = [("path", first, last), *(("vtysh", leaf, "-c", "show bgp summary") for leaf in leaves)]
+    return [
+        ("record", "start", "mine", "-o", str(folder)),
+        ("ls",), ("status",), ("inspect",), ("fault", "ls"), ("rdma", "show"), ("top", "--once"),
+        *(lossless if running.qos else ()), *(routed if has_routers(topology) else ()),
+        ("exec", first, "--", "ping", "-c2", "-W1", address), ("exec", leaves[0], "--", "ip", "-s", "link"),
+        ("capture", leaves[0], "-o", str(folder / "seen.pcapng"), "--seconds", "1"),
+        ("diagnose", "--seconds", "2"), *([("diagnose", "--seconds", "1", "--probe")] if running.qos else ()),
+        ("scenario", "hint"), ("record", "stop"), ("diagnose", str(folder / "mine")),
+    ]  # fmt: skip

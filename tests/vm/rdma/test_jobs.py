@@ -1,0 +1,155 @@
+"""Collectives by real MPI over RDMA: right results, the bytes of each algorithm, and failures by name."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from lab.errors import EnvironmentLacks, OperationFailed
+from lab.jobs.collective_job import run_job
+from lab.jobs.job_session import JobPatience
+from lab.jobs.job_spec import Collective, JobSpec
+from lab.kernel.process import netns_processes
+from lab.rdma import rxe
+from tests.vm.one_switch import SWITCH, star
+from tests.vm.rdma_switch import device, nic, with_rdma
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.jobs.collective_job import JobResult
+    from lab.rdma.measure import Nic
+    from tests.vm.one_switch import Star
+
+RANKS: Final = 4
+RATE: Final = 100_000_000
+LOSSLESS: Final = 3
+"""The priority of RoCE; TCP has 0."""
+SIZE: Final = 2**20
+STEPS: Final = 2
+PAYLOAD: Final = 4096
+HEADERS: Final = 14 + 20 + 8 + 12 + 4
+"""Ethernet, IPv4, UDP, BTH, ICRC."""
+GAPS: Final = 24
+"""FCS, preamble and inter-frame gap."""
+
+
+@pytest.fixture(scope="module")
+def fabric() -> Iterator[Star]:
+    with with_rdma(re.sub(r"^name: .*", "name: jobs", star(RANKS, "100Mbit", 9000))) as built:
+        yield built
+
+
+@pytest.fixture
+def nics(fabric: Star) -> tuple[Nic, ...]:
+    return tuple(nic(fabric, f"h{number}") for number in range(1, RANKS + 1))
+
+
+def spec(collective: Collective, algorithm: str = "auto", *, warmup: int = 0, steps: int = 1) -> JobSpec:
+    return JobSpec(collective=collective, sizes=(SIZE,), iterations=steps, warmup=warmup, algorithm=algorithm)
+
+
+def run(nics: tuple[Nic, ...], job: JobSpec) -> JobResult:
+    return run_job(nics, job, link_rate=RATE, report=lambda *_: None)
+
+
+def sent(fabric: Star) -> dict[str, list[int]]:
+    """Bytes that each host has sent, by priority."""
+    return {
+        host: [int(octets) for octets in fabric.counters(host)["queue"]["sent_bytes"]]
+        for host in fabric.namespaces
+        if host != SWITCH
+    }
+
+
+def left_running(fabric: Star) -> list[int]:
+    return [pid for host in fabric.namespaces.values() for pid in netns_processes.programs(host, "python3")]
+
+
+@pytest.mark.parametrize(
+    ("collective", "algorithm", "quarters"),
+    [
+        (Collective.ALLREDUCE, "recursive-doubling", (8, 8, 8, 8)),
+        (Collective.ALLREDUCE, "tree", (8, 8, 4, 4)),
+        (Collective.ALLGATHER, "ring", (3, 3, 3, 3)),
+        (Collective.REDUCE_SCATTER, "recursive-doubling", (5, 5, 5, 5)),
+        (Collective.ALLTOALL, "brucks", (4, 4, 4, 4)),
+        (Collective.BROADCAST, "binomial", (8, 0, 4, 0)),
+        (Collective.BROADCAST, "ring", (6, 3, 4, 3)),
+        (Collective.SENDRECV, "auto", (4, 4, 4, 4)),
+    ],
+)
+def test_each_rank_sends_what_its_algorithm_sends_by_rdma(
+    fabric: Star, nics: tuple[Nic, ...], collective: Collective, algorithm: str, quarters: tuple[int, ...]
+) -> None:
+    """In quarters of the size (Thakur, Rabenseifner, Gropp, 2005); every rank has the right result."""
+    before = sent(fabric)
+    assert run(nics, spec(collective, algorithm)).wrong == 0
+    for (host, octets), parts in zip(sent(fabric).items(), quarters, strict=True):
+        by_rdma = octets[LOSSLESS] - before[host][LOSSLESS]
+        assert by_rdma == pytest.approx(parts / 4 * SIZE * (1 + HEADERS / PAYLOAD), rel=0.03, abs=0.03 * SIZE), host
+        assert sum(octets) - sum(before[host]) - by_rdma < 0.02 * SIZE, host
+
+
+def test_a_ring_sends_its_bytes_at_the_rate_of_the_links(fabric: Star, nics: tuple[Nic, ...]) -> None:
+    before = sent(fabric)
+    result = run(nics, spec(Collective.ALLREDUCE, "ring", warmup=1, steps=STEPS))
+    assert result.wrong == 0
+    payload = (1 + STEPS) * 2 * (RANKS - 1) / RANKS * SIZE
+    for host, octets in sent(fabric).items():
+        by_rdma = octets[LOSSLESS] - before[host][LOSSLESS]
+        assert by_rdma == pytest.approx(payload * (1 + HEADERS / PAYLOAD), rel=0.03)
+        assert sum(octets) - sum(before[host]) - by_rdma < 0.02 * payload
+    (row,) = result.rows
+    theory = 2 * (RANKS - 1) / RANKS * SIZE * 8 / RATE * (1 + (HEADERS + GAPS) / PAYLOAD)
+    assert theory < row.time_s < 1.3 * theory
+    assert left_running(fabric) == []
+
+
+def test_without_rdma_the_rank_is_named(fabric: Star, nics: tuple[Nic, ...]) -> None:
+    rxe.delete(device(fabric, "h3"))
+    try:
+        with pytest.raises(EnvironmentLacks, match="rank 2 at h3 has no RDMA device"):
+            run(nics, spec(Collective.ALLREDUCE))
+    finally:
+        rxe.create(fabric.namespaces["h3"], device(fabric, "h3"), "eth1")
+
+
+def test_where_rdma_does_not_pass_nothing_goes_by_tcp_instead(fabric: Star, nics: tuple[Nic, ...]) -> None:
+    namespace, before = fabric.namespaces["h2"], sent(fabric)
+    namespace.run(["nft", "add table inet t; add chain inet t i { type filter hook input priority 0; }"])
+    namespace.run(["nft", "add rule inet t i udp dport 4791 drop"])
+    patience = JobPatience(start=5.0, stall=2.0)
+    try:
+        with pytest.raises(OperationFailed, match=r"rank \d at h\d"):
+            run_job(nics[:2], spec(Collective.SENDRECV), link_rate=RATE, report=lambda *_: None, patience=patience)
+    finally:
+        namespace.run(["nft", "delete table inet t"])
+    for host, octets in sent(fabric).items():
+        assert octets[0] - before[host][0] < 0.02 * SIZE
+    assert left_running(fabric) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (signal.SIGKILL, r"rank 1 at h2 was killed \(SIGKILL\)"),
+        (signal.SIGSTOP, "rank 1 at h2 is stopped by a signal or a debugger"),
+    ],
+)
+def test_a_rank_that_is_killed_or_stopped_is_named_and_the_others_end(
+    fabric: Star, nics: tuple[Nic, ...], number: signal.Signals, message: str
+) -> None:
+    def disturb(stage: str, _done: int, _total: int) -> None:
+        if stage == "ranks done":
+            for pid in netns_processes.programs(fabric.namespaces["h2"], "python3"):
+                os.kill(pid, number)
+
+    job = spec(Collective.ALLREDUCE, steps=1000)
+    with pytest.raises(OperationFailed, match=message):
+        run_job(nics, job, link_rate=RATE, report=disturb, patience=JobPatience(stall=2.0))
+    assert left_running(fabric) == []
