@@ -82,7 +82,7 @@ def incomplete(pair: Pair, qps: tuple[Sequence[int], Sequence[int]], seconds: fl
     return OperationFailed(
         f"{pair}: no message was completed in {seconds:g} s: {_named(qps[0])} of {pair.src} was not acknowledged by "
         f"{_named(qps[1])} of {pair.dst} at {pair.dst.address}",
-        f"measure for longer, or {_LOSS}",
+        f"measure for longer, see whether congestion control holds a QP: rocelab rdma show, or {_LOSS}",
     )
 
 
