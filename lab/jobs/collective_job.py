@@ -10,6 +10,7 @@ from lab.errors import UsageError
 from lab.jobs import job_session, mpi_library
 from lab.jobs.bus_bandwidth import job_row, received_sizes
 from lab.jobs.job_session import JobPatience, Rank, rank_argv
+from lab.jobs.rank_placement import refuse_shared_host
 from lab.units import counted, format_rate
 
 if TYPE_CHECKING:
@@ -67,11 +68,12 @@ def run_job(
     """Run a job with one rank on each NIC, rank 0 on the first, and return its figures.
 
     ``link_rate`` is that of the slowest NIC in bits per second, to which the job completion time is compared.
-    Results may be wrong: ``JobResult.wrong`` counts that. UsageError for sizes that the ranks cannot divide, or mixed
-    IP versions. EnvironmentLacks without MPI or a device. OperationFailed if a rank fails, dies or hangs, with its
-    number, host and step. Nothing of the job is left running.
+    Results may be wrong: ``JobResult.wrong`` counts that. UsageError for sizes that the ranks cannot divide, two
+    ranks on one host, or mixed IP versions. EnvironmentLacks without MPI or a device. OperationFailed if a rank
+    fails, dies or hangs, with its number, host and step. Nothing of the job is left running.
     """
     sizes = spec.fitted(len(nics))
+    refuse_shared_host(nics)
     if len({nic.address.version for nic in nics}) > 1:
         raise UsageError("the ranks have addresses of both IP versions", "name hosts of one IP version")
     mpi = mpi_library.find_mpi()

@@ -1,4 +1,8 @@
-"""The placement of ranks: one rank on each NIC, in the order of a rule."""
+"""The placement of ranks: one rank on each host, in the order of a rule.
+
+The addresses of all NICs of a host are local to its kernel, which delivers packets between them inside the host. rxe
+takes no packet from the loopback interface, so that two NICs of one host cannot reach each other by RDMA.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from lab.errors import UsageError
 from lab.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lab.model.addressing import NodePlan
     from lab.model.topology import Link, Topology
@@ -23,7 +27,7 @@ class PlacementRule(StrEnum):
     PACKED = "packed"
     """Fill one leaf, then the next: neighbouring ranks share a leaf."""
     SCATTERED = "scattered"
-    """One NIC of each leaf in turn: neighbouring ranks are on different leaves until only one leaf has NICs left."""
+    """One host of each leaf in turn: neighbouring ranks share a leaf only if the other leaves have no hosts left."""
     RANDOM = "random"
     """A random order, the same for the same seed."""
 
@@ -41,29 +45,64 @@ def leaf_of_nic(topology: Topology, plan: Mapping[str, NodePlan], nic: Nic) -> s
     return link.other(link.end_at(nic.host)).node
 
 
+def refuse_shared_host(nics: Iterable[Nic]) -> None:
+    """Raise UsageError if two NICs, one for each rank, are on the same host: no RDMA packet passes between them."""
+    ranks: dict[str, int] = {}
+    for number, nic in enumerate(nics):
+        if nic.host in ranks:
+            raise UsageError(
+                f"ranks {ranks[nic.host]} and {number} are both on {nic.host}, "
+                "whose NICs do not reach each other by RDMA",
+                "name one NIC of each host",
+            )
+        ranks[nic.host] = number
+
+
 def place(
     nics: Sequence[Nic], leaf_of: Mapping[Nic, str], ranks: int | None, rule: PlacementRule, seed: int = 0
 ) -> tuple[Nic, ...]:
-    """Return the NIC of each rank, rank 0 first; None takes all NICs.
+    """Return the NIC of each rank, rank 0 first, on a host of its own; None takes a NIC of each host.
 
-    ``leaf_of`` is the switch at the other end of each NIC's link. UsageError if there are more ranks than NICs.
+    ``leaf_of`` is the switch at the other end of each NIC's link. UsageError if there are more ranks than hosts.
     """
-    wanted = len(nics) if ranks is None else ranks
-    if wanted > len(nics):
+    available = len({nic.host for nic in nics})
+    wanted = available if ranks is None else ranks
+    if wanted > available:
         raise UsageError(
-            f"{counted(wanted, 'rank')} need {wanted} RDMA NICs, and there are {len(nics)}",
-            f"use --ranks {len(nics)} or less, one for each NIC",
+            f"{counted(wanted, 'rank')} need {counted(wanted, 'host')} with RDMA, and there are {available}",
+            f"use --ranks {available} or less, one for each host",
         )
     return tuple(_ordered(nics, leaf_of, rule, seed)[:wanted])
 
 
 def _ordered(nics: Sequence[Nic], leaf_of: Mapping[Nic, str], rule: PlacementRule, seed: int) -> list[Nic]:
+    """Return one NIC of each host, in the order of the rule."""
     if rule is PlacementRule.RANDOM:
-        return random.Random(seed).sample(list(nics), len(nics))  # noqa: S311 - not a secret
+        return _of_own_hosts(random.Random(seed).sample(list(nics), len(nics)))  # noqa: S311 - not a secret
     leaves: dict[str, list[Nic]] = {}
     for nic in nics:
         leaves.setdefault(leaf_of[nic], []).append(nic)
     if rule is PlacementRule.PACKED:
-        return [nic for leaf in leaves.values() for nic in leaf]
-    rows = max((len(leaf) for leaf in leaves.values()), default=0)
-    return [leaf[row] for row in range(rows) for leaf in leaves.values() if row < len(leaf)]
+        return _of_own_hosts(nic for leaf in leaves.values() for nic in leaf)
+    return _in_turn(list(leaves.values()))
+
+
+def _of_own_hosts(nics: Iterable[Nic]) -> list[Nic]:
+    """Return the first NIC of each host."""
+    first: dict[str, Nic] = {}
+    for nic in nics:
+        first.setdefault(nic.host, nic)
+    return list(first.values())
+
+
+def _in_turn(leaves: Sequence[Sequence[Nic]]) -> list[Nic]:
+    """Return one NIC of each leaf in turn, the first of a host that has no rank yet."""
+    taken: dict[str, Nic] = {}
+    while True:
+        before = len(taken)
+        for leaf in leaves:
+            free = next((nic for nic in leaf if nic.host not in taken), None)
+            if free is not None:
+                taken[free.host] = free
+        if len(taken) == before:
+            return list(taken.values())

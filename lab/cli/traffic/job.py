@@ -16,7 +16,7 @@ from lab.cli.kit.warnings import warn
 from lab.errors import ExitCode, UsageError
 from lab.jobs.collective_job import lossy_class, run_job, too_fast
 from lab.jobs.job_spec import ALGORITHMS, AUTOMATIC, Collective, JobSpec, size_range
-from lab.jobs.rank_placement import PlacementRule, leaf_of_nic, nic_links, place
+from lab.jobs.rank_placement import PlacementRule, leaf_of_nic, nic_links, place, refuse_shared_host
 from lab.kernel.process import time_source
 from lab.rdma.measure import DEFAULT_TCLASS
 from lab.rdma.nic_choice import all_nics, find_nic
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lab.jobs.collective_job import JobResult
     from lab.rdma.measure import Nic
 
-app = typer.Typer(no_args_is_help=True, help="Run MPI collectives between hosts over RDMA, one rank on each NIC.")
+app = typer.Typer(no_args_is_help=True, help="Run MPI collectives between hosts over RDMA, one rank on each host.")
 _COLUMNS: Final = (
     "size",
     "count",
@@ -57,18 +57,18 @@ Hosts = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="HOST",
-        help="Hosts (their first NIC), or host:interface, rank 0 first. \\[default: all NICs]",
+        help="Hosts (their first NIC), or host:interface, rank 0 first. \\[default: a NIC of each host]",
         autocompletion=node_names,
         show_default=False,
     ),
 ]
 RanksOption = Annotated[
-    int | None, typer.Option(min=1, help="Number of ranks, one on each NIC. \\[default: one for each NIC]")
+    int | None, typer.Option(min=1, help="Number of ranks, each on a host of its own. \\[default: one for each host]")
 ]
 PlacementOption = Annotated[
     PlacementRule | None,
     typer.Option(
-        help="Order of NICs: leaf by leaf, leaves in turn, or random. \\[default: packed; HOSTs as written]"
+        help="Order of hosts: leaf by leaf, leaves in turn, or random. \\[default: packed; HOSTs as written]"
     ),
 ]
 SeedOption = Annotated[int, typer.Option(help="Seed of a random placement.")]
@@ -143,6 +143,8 @@ def _placed(
     for index, nic in enumerate(nics):
         if nic in nics[:index]:
             raise UsageError(f"{nic} is named twice", "each NIC runs one rank")
+    if hosts:
+        refuse_shared_host(nics)
     if not nics:
         raise UsageError(f"no host of {fabric.name} has RDMA", "write rdma: true for hosts in the topology")
     leaf_of = {nic: "" if hosts and rule is None else leaf_of_nic(fabric.topology, fabric.plan, nic) for nic in nics}

@@ -1,4 +1,4 @@
-"""Ranks on NICs: each rule puts every rank on a NIC of its own, in the order that it promises."""
+"""Ranks on NICs: each rule puts every rank on a host of its own, in the order that it promises."""
 
 from __future__ import annotations
 
@@ -8,19 +8,28 @@ from typing import Final
 import pytest
 
 from lab.errors import UsageError
-from lab.jobs.rank_placement import PlacementRule, leaf_of_nic, nic_links, place
+from lab.jobs.collective_job import run_job
+from lab.jobs.job_spec import Collective, JobSpec
+from lab.jobs.rank_placement import PlacementRule, leaf_of_nic, nic_links, place, refuse_shared_host
 from lab.kernel.process.netns import Namespace
 from lab.model.addressing import plan_addresses
 from lab.model.load import load_topology
 from lab.rdma.measure import Nic
 from lab.shipped import shipped
 
+SPEC: Final = JobSpec(collective=Collective.ALLREDUCE, sizes=(1024,))
 LEAVES: Final = {"a1": "leaf1", "b1": "leaf2", "a2": "leaf1", "b2": "leaf2", "a3": "leaf1"}
 NICS: Final = tuple(
     Nic(host, "eth1", Namespace(f"t-{host}"), f"t.{host}.eth1", ip_address(f"10.0.0.{number}"))
     for number, host in enumerate(LEAVES, 1)
 )
 LEAF_OF: Final = {nic: LEAVES[nic.host] for nic in NICS}
+RAILS: Final = {
+    Nic(host, rail, Namespace(f"t-{host}"), f"t.{host}.{rail}", ip_address("10.0.0.1"), only=False): f"leaf-{rail}"
+    for host in ("h1", "h2", "h3")
+    for rail in ("eth1", "eth2")
+}
+"""The leaf of each NIC of three hosts with two rails."""
 
 
 def hosts(rule: PlacementRule, ranks: int | None = None, seed: int = 0) -> list[str]:
@@ -43,10 +52,38 @@ def test_random_is_the_same_for_the_same_seed_and_uses_each_nic_once() -> None:
     assert len({tuple(hosts(PlacementRule.RANDOM, seed=seed)) for seed in range(8)}) > 1
 
 
+@pytest.mark.parametrize(
+    ("rule", "order"),
+    [
+        (PlacementRule.PACKED, ["h1:eth1", "h2:eth1", "h3:eth1"]),
+        (PlacementRule.SCATTERED, ["h1:eth1", "h2:eth2", "h3:eth1"]),
+    ],
+)
+def test_rails_are_packed_or_used_in_turn(rule: PlacementRule, order: list[str]) -> None:
+    assert list(map(str, place(list(RAILS), RAILS, None, rule))) == order
+
+
 @pytest.mark.parametrize("rule", PlacementRule)
-def test_more_ranks_than_nics_are_refused(rule: PlacementRule) -> None:
-    with pytest.raises(UsageError, match="6 ranks need 6 RDMA NICs, and there are 5: use --ranks 5 or less"):
+@pytest.mark.parametrize("seed", range(5))
+def test_no_host_has_two_ranks(rule: PlacementRule, seed: int) -> None:
+    assert sorted(nic.host for nic in place(list(RAILS), RAILS, None, rule, seed)) == ["h1", "h2", "h3"]
+
+
+def test_two_nics_of_a_host_are_refused_with_its_name() -> None:
+    h1_eth1, h1_eth2, h2_eth1, h2_eth2, *_ = RAILS
+    refuse_shared_host([h1_eth1, h2_eth2])
+    why = "ranks 1 and 2 are both on h2, whose NICs do not reach each other by RDMA: name one NIC of each host"
+    for run in (refuse_shared_host, lambda nics: run_job(nics, SPEC, link_rate=1, report=lambda *_: None)):
+        with pytest.raises(UsageError, match=why):
+            run([h1_eth2, h2_eth1, h2_eth2])
+
+
+@pytest.mark.parametrize("rule", PlacementRule)
+def test_more_ranks_than_hosts_are_refused(rule: PlacementRule) -> None:
+    with pytest.raises(UsageError, match="6 ranks need 6 hosts with RDMA, and there are 5: use --ranks 5 or less"):
         place(NICS, LEAF_OF, 6, rule)
+    with pytest.raises(UsageError, match="4 ranks need 4 hosts with RDMA, and there are 3: use --ranks 3 or less"):
+        place(list(RAILS), RAILS, 4, rule)
 
 
 @pytest.mark.parametrize(
