@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import stat
 import struct
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from lab.errors import InvalidInput, Problem, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
 _Record = TypeVar("_Record")
@@ -150,6 +151,7 @@ def read_about(folder: Folder) -> dict[str, Any]:
     """Read ``recording.json``; UsageError without a recording, InvalidInput if it is damaged or unsupported."""
     if not folder.path.is_dir():
         raise UsageError(f"no recording {folder.path}", "rocelab record ls lists the recordings")
+    _require_files([folder.about])
     try:
         about = json.loads(folder.about.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -167,7 +169,17 @@ def read_about(folder: Folder) -> dict[str, Any]:
     for name, is_right in required.items():
         if not is_right(about.get(name)):
             raise invalid(folder.about, f"is damaged: {name} is {json.dumps(about.get(name))[:_SHOWN]}")
+    _require_files(entry for place in ("*", "*/*") for entry in folder.path.glob(place))
     return about
+
+
+def _require_files(paths: Iterable[Path]) -> None:
+    """Raise InvalidInput on FIFOs, devices and sockets: reading one could block, or never end."""
+    for path in paths:
+        with contextlib.suppress(OSError):  # a missing file has its own error, and a recorder renames files
+            mode = path.stat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise invalid(path, "is not a regular file", "remove it")
 
 
 def _is_time(value: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from lab.telemetry.record.finish import finish
 from tests.unit.telemetry.played import played
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -87,6 +89,23 @@ def test_damaged_descriptions_of_tables_are_an_error(
     assert isinstance(said.exception, InvalidInput)
     assert "is damaged: tables is" in str(said.exception)
     assert listed(tmp_path)["bad"]["state"] == "damaged"
+
+
+@pytest.mark.parametrize("name", ["recording.json", "notes.jsonl", "events.jsonl", "counters/ports.parquet"])
+@pytest.mark.parametrize("replace", [os.mkfifo, lambda path: path.symlink_to("/dev/null")], ids=["FIFO", "device"])
+def test_a_file_that_could_block_or_never_end_is_not_read(
+    tmp_path: Path, name: str, replace: Callable[[Path], None]
+) -> None:
+    played(tmp_path / "good").finished()
+    bad = played(tmp_path / "bad").finished()
+    (bad / name).unlink()
+    replace(bad / name)
+    found = listed(tmp_path)
+    assert {name: each["state"] for name, each in found.items()} == {"good": "complete", "bad": "damaged"}
+    assert found["bad"]["why"].startswith("is not a regular file")
+    said = CliRunner().invoke(app, ["record", "show", str(bad)])
+    assert isinstance(said.exception, InvalidInput)
+    assert str(said.exception).startswith(f"{bad / name}: is not a regular file")
 
 
 def test_one_that_was_interrupted_is_not_complete(tmp_path: Path) -> None:
