@@ -64,7 +64,9 @@ ARCHES = {
         qemu_machine="q35",
         # QEMU 7.2, the first with AVX, emulates some of it wrong: NumPy's argsort ended in a protection fault.
         # With erms or fsrm, kernel and glibc copy by `rep movsb`, which QEMU executes byte by byte.
-        emulated_cpu="max,avx=off,avx2=off,f16c=off,fma=off,vaes=off,erms=off,fsrm=off",
+        # la57 is a fifth level of page tables for each miss of QEMU's TLB. With smap, each copy to or from a program
+        # ends two translated blocks. pku is a register more at each switch of tasks. Nothing here needs them.
+        emulated_cpu="max,avx=off,avx2=off,f16c=off,fma=off,vaes=off,erms=off,fsrm=off,la57=off,smap=off,pku=off",
         console="ttyS0",
         nop=b"\x90",
         back=_x86_back,
