@@ -15,7 +15,7 @@ import pytest
 
 from lab.rdma.rxe import device_name
 from tests.fabric import snapshot
-from tests.fabric.command import TOPOLOGIES, forked, rocelab, rocelab_json, running
+from tests.fabric.command import TOPOLOGIES, forked, hosts, rocelab, rocelab_json, running
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
 NAME = "clos-2x2"
@@ -119,8 +119,8 @@ def _each(option: str, values: tuple[str, ...]) -> list[str]:
     return [word for value in values for word in (option, value)]
 
 
-def test_kill_while_devices_are_made_leaves_nothing(before: snapshot.Snapshot) -> None:
-    with running("up", TOPOLOGIES / "clos-2x2.yaml", "--name", "doomed") as process:
+def test_kill_while_devices_are_made_leaves_nothing(before: snapshot.Snapshot, tmp_path: Path) -> None:
+    with running("up", hosts(tmp_path, "doomed", *HOSTS, rdma=True)) as process:
         while not rdma_links():
             assert process.poll() is None
         process.kill()
@@ -129,7 +129,7 @@ def test_kill_while_devices_are_made_leaves_nothing(before: snapshot.Snapshot) -
     assert before.differences(snapshot.take()) == []
 
 
-def test_a_device_that_made_up_fail_is_left_alone(before: snapshot.Snapshot) -> None:
+def test_a_device_that_made_up_fail_is_left_alone(before: snapshot.Snapshot, tmp_path: Path) -> None:
     """Its name is taken, by somebody's device in a namespace of his own."""
     said("ip", "netns", "add", "somebodys")
     try:
@@ -137,7 +137,7 @@ def test_a_device_that_made_up_fail_is_left_alone(before: snapshot.Snapshot) -> 
             said("ip", "-n", "somebodys", *words.split())
         taken = "own.h3.eth1"
         said("ip", "netns", "exec", "somebodys", "rdma", "link", "add", taken, "type", "rxe", "netdev", "eth9")
-        done = rocelab("up", TOPOLOGIES / "clos-2x2.yaml", "--name", "own", expect=1)
+        done = rocelab("up", hosts(tmp_path, "own", *HOSTS, rdma=True), expect=1)
         assert f"no RDMA device {taken} on rl-own.h3:eth1: the name is taken" in done.stderr
         assert set(rdma_links()) == {taken}
         said("rdma", "link", "delete", taken)
