@@ -174,18 +174,28 @@ def test_a_terminal_in_the_guest_is_the_callers(guest: Vm) -> None:
     assert shell.exitstatus == 30
 
 
-def test_the_resident_answers_as_a_new_process_does(guest: Vm) -> None:
-    """The same output, errors and exit code both ways; and the one that is resident is there."""
-    for words, code in ((["ls"], 0), (["status", "--fabric", "nobody"], 2), (["doctor", "--json"], 0)):
-        answers = []
-        for resident in ("1", "0"):
-            argv = [sys.executable, "-m", "lab", "--vm", *words]
-            environment = {**guest.environment, "ROCELAB_RESIDENT": resident}
-            done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
-            said = [line for line in done.stderr.splitlines() if not line.startswith("vm: took ")]  # over 10 s
-            answers.append((done.returncode, done.stdout, said))
-        assert answers[0] == answers[1]
-        assert answers[0][0] == code
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["status", "--fabric", "nobody"], 2),
+        pytest.param(["ls"], 0, marks=pytest.mark.long),
+        pytest.param(["doctor", "--json"], 0, marks=pytest.mark.long),
+    ],
+)
+def test_the_resident_answers_as_a_new_process_does(guest: Vm, words: list[str], code: int) -> None:
+    """The same output, errors and exit code both ways; and the one that is resident is there.
+
+    tests/unit/vm/test_call.py has other commands of both kinds, and a process there costs no minute of emulation.
+    """
+    answers = []
+    for resident in ("1", "0"):
+        argv = [sys.executable, "-m", "lab", "--vm", *words]
+        environment = {**guest.environment, "ROCELAB_RESIDENT": resident}
+        done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
+        said = [line for line in done.stderr.splitlines() if not line.startswith("vm: took ")]  # over 10 s
+        answers.append((done.returncode, done.stdout, said))
+    assert answers[0] == answers[1]
+    assert answers[0][0] == code
     assert guest("run", "--", "pgrep", "-c", "-f", "lab.cli.resident").strip() == "1"
 
 

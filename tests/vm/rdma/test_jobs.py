@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from lab.rdma.measure import Nic
     from tests.vm.one_switch import Star
 
+LONG: Final = pytest.mark.long
+"""Further algorithms of a collective, and a stopped rank, which tests/unit/jobs has without RDMA."""
 RANKS: Final = 4
 RATE: Final = 100_000_000
 LOSSLESS: Final = 3
@@ -74,13 +76,13 @@ def left_running(fabric: Star) -> list[int]:
 @pytest.mark.parametrize(
     ("collective", "algorithm", "quarters"),
     [
-        (Collective.ALLREDUCE, "recursive-doubling", (8, 8, 8, 8)),
-        (Collective.ALLREDUCE, "tree", (8, 8, 4, 4)),
+        pytest.param(Collective.ALLREDUCE, "recursive-doubling", (8, 8, 8, 8), marks=LONG),
+        pytest.param(Collective.ALLREDUCE, "tree", (8, 8, 4, 4), marks=LONG),
         (Collective.ALLGATHER, "ring", (3, 3, 3, 3)),
         (Collective.REDUCE_SCATTER, "recursive-doubling", (5, 5, 5, 5)),
         (Collective.ALLTOALL, "brucks", (4, 4, 4, 4)),
         (Collective.BROADCAST, "binomial", (8, 0, 4, 0)),
-        (Collective.BROADCAST, "ring", (6, 3, 4, 3)),
+        pytest.param(Collective.BROADCAST, "ring", (6, 3, 4, 3), marks=LONG),
         (Collective.SENDRECV, "auto", (4, 4, 4, 4)),
     ],
 )
@@ -163,7 +165,7 @@ def test_where_rdma_does_not_pass_nothing_goes_by_tcp_instead(fabric: Star, nics
     ("number", "message"),
     [
         (signal.SIGKILL, r"rank 1 at h2 was killed \(SIGKILL\)"),
-        (signal.SIGSTOP, "rank 1 at h2 is stopped by a signal or a debugger"),
+        pytest.param(signal.SIGSTOP, "rank 1 at h2 is stopped by a signal or a debugger", marks=LONG),
     ],
 )
 def test_a_rank_that_is_killed_or_stopped_is_named_and_the_others_end(
