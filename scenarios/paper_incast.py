@@ -22,19 +22,16 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from lab.scenario.api import Recording, Scenario, Stage, Verdict, expect, time_of
-from lab.scenario.congestion import QPS, SETTLING, fewer_pauses
+from lab.scenario.congestion import compare_with_pfc_alone, fewer_pauses
 from lab.scenario.phase_measures import ACTS, LOSSLESS, mbits
 from lab.scenario.shared_checks import nothing_is_lost
-from lab.scenario.three_acts import PhaseParameters, three_acts
+from lab.scenario.three_acts import PhaseParameters
 from lab.scenario.traffic.patterns import incast
-from lab.scenario.traffic.workload import show_queue
 
 RECEIVER: Final = "h4"
 SENDERS: Final = ("h1", "h2", "h3", "h5", "h6", "h7", "h8")
 QUEUE: Final = "leaf1:swp5"
 SPINE: Final = ("spine1:swp1", "spine1:swp2")
-CONVERGING: Final = 6.0
-"""Seconds until the rates of QPs are at their level."""
 ORDERS: Final = 100
 """PFC frames fall at least by this factor: two orders of magnitude."""
 LEAST: Final = 0.9
@@ -50,18 +47,7 @@ class Params(PhaseParameters):
 
 def run(stage: Stage, p: Params) -> None:
     """With DCQCN, with PFC alone, with DCQCN."""
-
-    def ignore() -> None:
-        stage.set("host", "nic.cc.rp=false")
-        stage.hold(SETTLING)
-
-    def obey() -> None:
-        stage.set("host", "nic.cc.rp=true")
-        stage.hold(CONVERGING)
-
-    with stage.writing(*incast(SENDERS, RECEIVER), qps=QPS):
-        stage.hold(SETTLING)
-        three_acts(stage, p.hold, broken=ignore, fix=obey, show=lambda: show_queue(stage, QUEUE))
+    compare_with_pfc_alone(stage, *incast(SENDERS, RECEIVER), hold=p.hold, queue=QUEUE)
 
 
 def the_spine_is_left_alone(rec: Recording, p: Params) -> Verdict:

@@ -23,18 +23,17 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from lab.scenario.api import Recording, Scenario, Stage, Verdict, expect, in_words, time_of
-from lab.scenario.congestion import QPS, SETTLING, fewer_pauses, shares
+from lab.scenario.congestion import compare_with_pfc_alone, fewer_pauses, shares
 from lab.scenario.phase_measures import jain, mbits
 from lab.scenario.shared_checks import nothing_is_lost
-from lab.scenario.three_acts import PhaseParameters, three_acts
-from lab.scenario.traffic.workload import show_queue
+from lab.scenario.three_acts import PhaseParameters
+from lab.scenario.traffic.patterns import incast
 
 NEAR: Final = "h1"
 FAR: Final = ("h5", "h6", "h7")
+RECEIVER: Final = "h4"
 SENDERS: Final = (NEAR, *FAR)
 QUEUE: Final = "leaf1:swp5"
-CONVERGING: Final = 6.0
-"""Seconds until the rates of QPs that begin at line rate are alike: 15 ms on the paper's links of 40 Gb/s."""
 PFC_SHARES: Final = {NEAR: (1 / 2, 0.05), **dict.fromkeys(FAR, (1 / 6, 0.03))}
 """Share and tolerance of each sender with PFC alone."""
 FAIR: Final = (1 / len(SENDERS), 0.10)
@@ -52,18 +51,7 @@ class Params(PhaseParameters):
 
 def run(stage: Stage, p: Params) -> None:
     """With DCQCN, with PFC alone, with DCQCN."""
-
-    def ignore() -> None:
-        stage.set("host", "nic.cc.rp=false")
-        stage.hold(SETTLING)
-
-    def obey() -> None:
-        stage.set("host", "nic.cc.rp=true")
-        stage.hold(CONVERGING)
-
-    with stage.writing(*(f"{sender}:h4" for sender in SENDERS), qps=QPS):
-        stage.hold(SETTLING)
-        three_acts(stage, p.hold, broken=ignore, fix=obey, show=lambda: show_queue(stage, QUEUE))
+    compare_with_pfc_alone(stage, *incast(SENDERS, RECEIVER), hold=p.hold, queue=QUEUE)
 
 
 def pfc_alone_is_unfair(rec: Recording, p: Params) -> Verdict:

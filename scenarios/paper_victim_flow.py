@@ -29,7 +29,7 @@ from contextlib import ExitStack
 from typing import Final
 
 from lab.scenario.api import Recording, Scenario, Stage, Verdict, expect
-from lab.scenario.congestion import QPS, SETTLING, DcqcnParameters
+from lab.scenario.congestion import CONVERGING, QPS, SETTLING, DcqcnParameters, ignore_cnps, obey_cnps
 from lab.scenario.phase_measures import mbits
 from lab.scenario.shared_checks import nothing_is_lost
 
@@ -37,8 +37,6 @@ VICTIM: Final = "h8:eth1"
 WRITERS: Final = ("h8:h2", "h5:h4", "h6:h4", "h7:h4")
 FIRST: Final = "h1:h4"
 SECOND: Final = "h3:h4"
-CONVERGING: Final = 6.0
-"""Seconds until the rates of QPs are at their level."""
 LEFT: Final = {"one": 2 / 3, "observe": 4 / 9}
 """The part of the victim's rate that each further sender leaves with PFC alone: ports share h4's link equally."""
 TOLERANCE: Final = 0.1
@@ -55,8 +53,7 @@ def run(stage: Stage, p: DcqcnParameters) -> None:
         stage.hold(CONVERGING)
         stage.measure("baseline", p.hold)
         with stage.phase("inject"):
-            stage.set("host", "nic.cc.rp=false")
-            stage.hold(SETTLING)
+            ignore_cnps(stage)
         stage.measure("alone", p.hold)
         writers.enter_context(stage.writing(FIRST, qps=QPS))
         stage.hold(SETTLING)
@@ -65,8 +62,7 @@ def run(stage: Stage, p: DcqcnParameters) -> None:
         stage.hold(SETTLING)
         stage.measure("observe", p.hold)
         with stage.phase("fix"):
-            stage.set("host", "nic.cc.rp=true")
-            stage.hold(CONVERGING)
+            obey_cnps(stage)
         stage.measure("verify", p.hold)
 
 

@@ -1,4 +1,4 @@
-"""Shared by scenarios about congestion control: parameters, measures of CNPs, queues and shares, checks of pauses."""
+"""Shared by scenarios about congestion control: their acts, measures of CNPs, queues and shares, checks of pauses."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from lab.faults.values import time_of
 from lab.scenario.phase_measures import ACTS, LOSSLESS, growth, listed, mbits
-from lab.scenario.three_acts import PhaseParameters
+from lab.scenario.three_acts import PhaseParameters, three_acts
+from lab.scenario.traffic.workload import show_queue
 from lab.scenario.verdict import expect
 
 if TYPE_CHECKING:
     from lab.scenario.api import Check
+    from lab.scenario.stage import Stage
     from lab.scenario.verdict import Verdict
     from lab.telemetry.read.recording import Recording
 
@@ -19,6 +21,8 @@ SETTLING: Final = 2.0
 
 With the paper's registers at 100 Mb/s a CNP comes each 20 ms at most, and an increase each 22 ms.
 """
+CONVERGING: Final = 6.0
+"""Seconds until the rates of QPs that begin at line rate are alike: 15 ms on the paper's links of 40 Gb/s."""
 QPS: Final = 4
 """QPs of a sender that only PFC limits.
 
@@ -34,6 +38,31 @@ class DcqcnParameters(PhaseParameters):
 
     hold: Annotated[float, time_of(1, 60)] = 4.0
     """How long each phase lasts."""
+
+
+def ignore_cnps(stage: Stage) -> None:
+    """Turn the reaction point of all NICs off, so that PFC is the only flow control; wait until it is."""
+    stage.set("host", "nic.cc.rp=false")
+    stage.hold(SETTLING)
+
+
+def obey_cnps(stage: Stage) -> None:
+    """Turn the reaction point of all NICs on; wait until rates are at their level."""
+    stage.set("host", "nic.cc.rp=true")
+    stage.hold(CONVERGING)
+
+
+def compare_with_pfc_alone(stage: Stage, *pairs: str, hold: float, queue: str) -> None:
+    """Write with DCQCN, with PFC alone, and with DCQCN, in three acts of ``hold`` seconds.
+
+    The second act ends with the state of ``queue``, the port where all pairs meet.
+    """
+    with stage.writing(*pairs, qps=QPS):
+        stage.hold(SETTLING)
+        three_acts(
+            stage, hold, broken=lambda: ignore_cnps(stage), fix=lambda: obey_cnps(stage),
+            show=lambda: show_queue(stage, queue),
+        )  # fmt: skip
 
 
 def cnps(rec: Recording, counter: str, *hosts: str) -> list[int]:
