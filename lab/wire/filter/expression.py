@@ -33,6 +33,8 @@ class FilterField(Enum):
     CONTROL = ("control", 0xFFFF)
     """The opcode of MAC control, if it is Pause or PFC (IEEE 802.3 annexes 31B and 31D)."""
 
+    VERSION = ("version", 15)
+    """The version of IP: 4 or 6."""
     TTL = ("ttl", 255)
     """IPv4's Time to Live, IPv6's Hop Limit."""
     SPORT = ("sport", 0xFFFF)

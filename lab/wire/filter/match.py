@@ -77,6 +77,10 @@ def _transport(frame: DecodedFrame) -> int | None:
     return _TCP if frame.protocol == "TCP" else _UDP
 
 
+def _version(frame: DecodedFrame) -> int | None:
+    return None if frame.dscp is None else ip_address(frame.src).version
+
+
 def _answer(frame: DecodedFrame) -> int | None:
     if frame.bth is None or frame.aeth is None or frame.bth.opcode not in ANSWERS:
         return None
@@ -98,6 +102,7 @@ _VALUES: Final[dict[FilterField, Callable[[DecodedFrame], int | None]]] = {
     FilterField.DSCP: lambda frame: frame.dscp,
     FilterField.ECN: lambda frame: frame.ecn,
     FilterField.CONTROL: _control,
+    FilterField.VERSION: _version,
     FilterField.TTL: lambda frame: frame.ttl,
     FilterField.SPORT: lambda frame: frame.sport,
     FilterField.DPORT: lambda frame: frame.dport,

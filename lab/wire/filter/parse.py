@@ -165,7 +165,11 @@ class _Parser:
         if told == words.TAGS:
             return self._any_tag()
         where = words.WHERE.get(told)
-        return self._meaning(word) if where is None else _only(self._meaning(word), where)
+        if where is None:
+            return self._meaning(word)
+        if where[0] is FilterField.VERSION and word in words.SIDES:
+            return self._host_of(where[1], words.SIDES[word])
+        return _only(self._meaning(word), where)
 
     def _any_tag(self) -> Expression:
         """Parse a condition on the VLAN of any tag; ``!=`` applies to all tags."""
@@ -217,6 +221,20 @@ class _Parser:
         operator = self._take() if self.token.text in {"==", "!="} else ""
         found = self._addresses(side)
         return Not(found) if operator == "!=" else found
+
+    def _host_of(self, version: int, side: AddressSide) -> Expression:
+        """Parse a host condition of one version of IP; ``!=`` also requires that version, as in Wireshark."""
+        operator = self._take() if self.token.text in {"==", "!="} else ""
+        place = self.token
+        given = self._addresses(side)
+        addresses = tuple(each for each in given.addresses if each.version == version)
+        networks = tuple(each for each in given.networks if each.version == version)
+        if not addresses and not networks:
+            self.token = place
+            self._wrong(f"no address of IPv{version} is given", f"{side.value} takes those of both versions")
+        host = HostCondition(side, addresses, networks)
+        same = Within(FilterField.VERSION, ((version, version),))
+        return All((Not(host), same)) if operator == "!=" else host
 
     def _comparison(self, field: FilterField) -> Within:
         operator = self._operator = self.token.text

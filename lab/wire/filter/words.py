@@ -62,10 +62,15 @@ ALIASES: Final = {
     "vlan.priority": "pcp",
     "frame.interface_name": "interface",
 }
-"""Wireshark's display filter fields, and their equivalents here, for both IPv4 and IPv6."""
-_OF: Final = {"tcp.": (FilterField.TRANSPORT, 6), "udp.": (FilterField.TRANSPORT, 17)}
+"""Wireshark's display filter fields, and their equivalents here."""
+_OF: Final = {
+    "tcp.": (FilterField.TRANSPORT, 6),
+    "udp.": (FilterField.TRANSPORT, 17),
+    "ip.": (FilterField.VERSION, 4),
+    "ipv6.": (FilterField.VERSION, 6),
+}
 WHERE: Final = {alias: where for alias in ALIASES for prefix, where in _OF.items() if alias.startswith(prefix)}
-"""Wireshark fields of one transport only: ``sport`` and ``dport`` here match both."""
+"""Wireshark fields of one protocol only: ``sport``, ``dscp`` or ``host`` here match both of their kind."""
 TAGS: Final = "vlan.id"
 """Wireshark's VLAN of any tag; ``vlan`` here is that of the last tag."""
 

@@ -1,9 +1,12 @@
 """The predicate against Wireshark's display filters, on one packet of every kind."""
 
+from ipaddress import ip_address
+
 import pytest
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Dot1Q, Ether
 
+from lab.errors import UsageError
 from lab.wire.craft.build import cnp, pause, pfc, rocev2, vxlan
 from lab.wire.filter.match import matches
 from lab.wire.filter.parse import parse
@@ -44,10 +47,9 @@ FRAMES = [
         ("src 10.252.0.1", "ip.src == 10.252.0.1"),
         ("ect", "ip.dsfield.ecn in {1, 2} or ipv6.tclass.ecn in {1, 2}"),
         ("dscp==26 and not host fd00::1", "ip.dsfield.dscp == 26"),
-        ("ip.dsfield.dscp == 26", "ip.dsfield.dscp == 26 or ipv6.tclass.dscp == 26"),
-        ("ipv6.tclass.ecn == 3", "ip.dsfield.ecn == 3 or ipv6.tclass.ecn == 3"),
-        ("ip.ttl == 64", "ip.ttl == 64 or ipv6.hlim == 64"),
-        ("ipv6.hlim < 64", "ip.ttl < 64 or ipv6.hlim < 64"),
+        ("dscp == 26", "ip.dsfield.dscp == 26 or ipv6.tclass.dscp == 26"),
+        ("ecn == 3", "ip.dsfield.ecn == 3 or ipv6.tclass.ecn == 3"),
+        ("ttl == 64", "ip.ttl == 64 or ipv6.hlim == 64"),
         ("pfc", "macc.opcode == 0x0101"),
         ("pause", "macc.opcode == 0x0001"),
         ("not (roce or vni>0)", "not infiniband and not vxlan"),
@@ -71,6 +73,15 @@ def test_a_filter_takes_what_wireshark_takes_in_other_words(tshark: Tshark, ours
         "ip.addr == 10.0.0.0/24",
         "ip.src == 10.0.1.0/24 or ipv6.src == fd00::/16",
         "ip.dst == 10.0.0.2 and tcp",
+        "ip.addr != 10.0.0.1",
+        "ipv6.src != fd00::1",
+        "ip.addr == 0.0.0.0/0",
+        "ipv6.addr == ::/0",
+        "ip.dsfield.dscp == 26",
+        "ipv6.tclass.dscp == 26",
+        "ipv6.tclass.ecn != 3",
+        "ip.ttl == 64",
+        "ipv6.hlim < 64",
         "udp.port == 4791 and not vxlan.vni == 10",
         "udp.srcport == 7",
         "udp.dstport == 53",
@@ -98,6 +109,18 @@ def test_wiresharks_own_words(tshark: Tshark, text: str) -> None:
     taken = [str(number) for number, frame in enumerate(FRAMES, 1) if matches(parse(text), decode(frame))]
     assert [row[0] for row in tshark(FRAMES, "frame.number", options=("-Y", text))] == taken
     assert len(taken) < len(FRAMES)
+
+
+@pytest.mark.parametrize("text", ["ip.addr == fd00::1", "ipv6.dst == 10.0.0.2", "ip.src == fd00::/16"])
+def test_an_address_of_the_other_version_is_refused_as_by_wireshark(text: str) -> None:
+    with pytest.raises(UsageError, match="no address of IPv"):
+        parse(text)
+
+
+def test_a_name_with_addresses_of_both_versions_means_those_of_the_field() -> None:
+    both = [ip_address("10.0.0.1"), ip_address("fd00::1")]
+    assert parse("ip.src == h1", lambda _: both) == parse("src 10.0.0.1")
+    assert parse("ipv6.src == h1", lambda _: both) == parse("src fd00::1")
 
 
 def test_the_languages_own_ports_are_those_of_both_transports() -> None:

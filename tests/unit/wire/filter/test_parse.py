@@ -40,7 +40,16 @@ CNP = Within(FilterField.OPCODE, ((0x81, 0x81),))
         ("host h1", HostCondition(AddressSide.ANY, (ip_address("10.9.9.9"),))),
         ("host == h1", HostCondition(AddressSide.ANY, (ip_address("10.9.9.9"),))),
         ("src 10.0.0.0/8", HostCondition(AddressSide.SOURCE, (), (ip_network("10.0.0.0/8"),))),
-        ("ip.addr != 10.0.0.1", Not(HostCondition(AddressSide.ANY, (ip_address("10.0.0.1"),)))),
+        ("host != 10.0.0.1", Not(HostCondition(AddressSide.ANY, (ip_address("10.0.0.1"),)))),
+        (
+            "ip.addr != 10.0.0.1",
+            All(
+                (
+                    Not(HostCondition(AddressSide.ANY, (ip_address("10.0.0.1"),))),
+                    Within(FilterField.VERSION, ((4, 4),)),
+                )
+            ),
+        ),
         ("infiniband.bth.destqp == 0x11", QPN),
         ("Infiniband.BTH.destqp==17", QPN),
         ("ttl<2", Within(FilterField.TTL, ((0, 1),))),
