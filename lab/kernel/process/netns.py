@@ -71,8 +71,20 @@ class Namespace:
             libc.setns(target, libc.CLONE_NEWNET)
         except PermissionError as error:
             raise EnvironmentLacks(f"namespace {self.name} cannot be entered", "run as root") from error
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # the name is left, as an ordinary file
+                raise
+            raise OperationFailed(f"namespace {self.name} is gone", "rocelab down, then rocelab up") from error
         finally:
             os.close(target)
+
+    def answers(self) -> bool:
+        """Return whether the namespace can be entered. Raises EnvironmentLacks without the permission."""
+        try:
+            self.inside(lambda: None)
+        except OperationFailed:
+            return False
+        return True
 
     def inside(self, work: Callable[[], T]) -> T:
         """Run ``work`` in the namespace and return its result. Sockets and programs that it creates belong there.

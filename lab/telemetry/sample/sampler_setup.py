@@ -72,7 +72,7 @@ def _sampling(name: str, target: Path | int, fabric: Fabric, hz: float) -> Child
 
 def _sampler(target: Path | int, fabric: Fabric, hz: float, opened: ExitStack) -> Sampler:
     start = time.monotonic_ns()
-    nodes = fabric.topology.nodes
+    nodes = [node for node in fabric.topology.nodes if fabric.namespace(node.name).answers()]
     sources = counter_sources(fabric, opened)
     tail, described = _port_events(fabric)
     listeners = []
@@ -112,12 +112,19 @@ def _sampler(target: Path | int, fabric: Fabric, hz: float, opened: ExitStack) -
 
 
 def counter_sources(fabric: Fabric, opened: ExitStack) -> list[Source]:
-    """Open all counters of a fabric: of ports or plain links, then of RDMA devices. ``opened`` closes them."""
+    """Open all counters of a fabric: of ports or plain links, then of RDMA devices. ``opened`` closes them.
+
+    Plain links of nodes that do not answer are left out.
+    """
     sources: list[Source] = []
     if fabric.topology.qos is not None:
         sources.append(PortSource(port_maps.open_maps(fabric.name), fabric.numbering, 0))
     else:
-        wanted = {name: (fabric.namespace(name), tuple(plan.interfaces)) for name, plan in fabric.plan.items()}
+        wanted = {
+            name: (namespace, tuple(plan.interfaces))
+            for name, plan in fabric.plan.items()
+            if (namespace := fabric.namespace(name)).answers()
+        }
         sources.append(LinkSource(wanted, 0))
     if devices := rdma_devices(fabric):
         sources.append(RdmaSource(devices, sources[0].width))
