@@ -185,6 +185,21 @@ class Swept:
     came: int
     large_sent: int
     large_came: int
+    delay: float | None = None
+    """The smallest one-way delay of a small packet, in seconds; None if none arrived, or if it was not measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweptPair:
+    """Small packets from one NIC to another (``h1``, or ``h1:eth2`` if hosts have several): sent and received."""
+
+    seconds: float
+    src: str
+    dst: str
+    sent: int
+    came: int
+    delay: float | None
+    """As that of a path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +271,8 @@ class WindowFacts:
     ran: tuple[Ran, ...] = ()
     swept: tuple[Swept, ...] = ()
     """One for each path that was swept; empty without a sweep."""
+    swept_pairs: tuple[SweptPair, ...] = ()
+    """One for each direction of a pair of NICs that was swept."""
     asked: tuple[ArpProbe, ...] = ()
     gave_up: tuple[GaveUp, ...] = ()
     stacks: Mapping[str, Stack] = field(default_factory=dict)

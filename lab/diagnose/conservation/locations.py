@@ -90,8 +90,11 @@ def vanishing(facts: WindowFacts, kind: HopKind) -> Iterator[HopBalance]:
 
 def is_resent(facts: WindowFacts) -> bool:
     """Return whether an RDMA device retransmitted, a sweep lost packets, or a transfer failed."""
-    swept = any(each.sent > each.came or each.large_sent > each.large_came for each in facts.swept)
-    return swept or bool(facts.gave_up) or any(each.get(name) for each in facts.devices.values() for name in RESENT)
+    return (
+        probes.missing(facts) > 0
+        or bool(facts.gave_up)
+        or any(each.get(name) for each in facts.devices.values() for name in RESENT)
+    )
 
 
 def at_hops(facts: WindowFacts, kind: HopKind) -> Iterator[Location]:

@@ -9,7 +9,7 @@ from lab.diagnose.symptom import Evidence, Sign
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lab.diagnose.facts import Ran, Swept, WindowFacts
+    from lab.diagnose.facts import Ran, Swept, SweptPair, WindowFacts
 
 _FEW: Final = 3
 """The minimum number of packets of a size to conclude that none passes."""
@@ -19,13 +19,20 @@ _MOST: Final = 0.5
 
 def missing(facts: WindowFacts) -> int:
     """Return the number of packets of all sweeps that were sent and not received."""
-    return sum(each.sent - each.came + each.large_sent - each.large_came for each in facts.swept)
+    of_paths = sum(each.sent - each.came + each.large_sent - each.large_came for each in facts.swept)
+    return of_paths + sum(each.sent - each.came for each in facts.swept_pairs)
 
 
 def swept_to(facts: WindowFacts, nic: str) -> int:
     """Return how many packets of a sweep reached a NIC. They belong to a queue pair that no device has."""
     ends = {port.name for port in facts.links_of(nic)}
-    return sum(each.came + each.large_came for each in facts.swept if facts.peer(each.path[-1]) in ends)
+    of_paths = sum(each.came + each.large_came for each in facts.swept if facts.peer(each.path[-1]) in ends)
+    return of_paths + sum(each.came for each in facts.swept_pairs if _is_nic(facts, each.dst, nic))
+
+
+def _is_nic(facts: WindowFacts, name: str, nic: str) -> bool:
+    """Return whether a swept NIC is ``h4:eth1``: it has its name, or that of its host, or of its port's bond."""
+    return name in {nic, nic.partition(":")[0]} or name == facts.nic_of(nic)
 
 
 def only_small_probes_pass(facts: WindowFacts) -> Iterator[Sign]:
@@ -80,6 +87,9 @@ def probes_are_missing(facts: WindowFacts) -> Iterator[Sign]:
     failing = [each for each in facts.swept if not _clean(each)]
     if failing:
         yield Sign("", tuple(map(_line, failing)))
+    pairs = [each for each in facts.swept_pairs if each.came < each.sent or not each.sent]
+    if pairs:
+        yield Sign("", tuple(map(_line_of_pair, pairs)))
 
 
 def _on_links(facts: WindowFacts, fails: Callable[[Swept], bool], passes: Callable[[Swept], bool]) -> Iterator[Sign]:
@@ -114,3 +124,8 @@ def _line(swept: Swept) -> Evidence:
         f" by UDP source port {swept.port}: {ports}"
     )
     return Evidence(says=says, of=swept.path[0], source="sweep", value=swept.came, at=swept.seconds)
+
+
+def _line_of_pair(pair: SweptPair) -> Evidence:
+    says = f"of {pair.sent} small packets to {pair.dst} arrived" if pair.sent else f"no packet leaves for {pair.dst}"
+    return Evidence(says=says, of=pair.src, source="sweep", value=pair.came, at=pair.seconds)

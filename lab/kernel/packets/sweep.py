@@ -1,7 +1,8 @@
-"""Path sweeps: UDP packets with the DF bit from namespace to namespace, counted at the receiver.
+"""Path sweeps: UDP packets with the DF bit from namespace to namespace, counted and timed at the receiver.
 
 Switches and filters treat them as RoCEv2 of the lossless class. Their queue pair exists on no host, so RDMA devices
 drop them. Sender and receiver are sockets of this process in the namespaces: if it is killed, nothing is left behind.
+All namespaces share one clock. A small packet carries its time of sending, and the receiver's kernel stamps it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import errno
 import socket
 import struct
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -40,8 +41,16 @@ _SOL_PACKET, _STATISTICS = 263, 6
 _IP: Final = EthernetFields.SIZE
 _UDP: Final = _IP + Ipv4Fields.SIZE
 _BTH: Final = _UDP + UdpFields.SIZE
+_SENT: Final = _BTH + BthFields.SIZE
+"""Offset of the time of sending."""
+_TIME: Final = struct.Struct("!Q")
+"""A time in ns of CLOCK_REALTIME, the clock of the kernel's stamps."""
 _KEPT: Final = 64
-"""Bytes of each packet that a receiver reads."""
+"""Bytes of each packet that a receiver reads: its headers and its time of sending."""
+_SO_TIMESTAMPNS: Final = 35
+"""The option and its control message (socket(7))."""
+_TIMESPEC: Final = struct.Struct("@ll")
+_NS: Final = 10**9
 _BUFFER: Final = 1 << 22
 _PATIENCE: Final = 1.0
 """Seconds to wait after the last packet: longer than any queue's delay."""
@@ -69,33 +78,44 @@ class Tally:
     came: int = 0
     large_sent: int = 0
     large_came: int = 0
+    delays: list[int] = field(default_factory=list, compare=False)
+    """The one-way delay of each small packet that was received, in ns, in the order of arrival."""
 
 
 def sweep(flows: Sequence[SweepFlow], large: int, rounds: int, every: int, pause: float) -> list[Tally] | None:
     """Send a small packet of each flow in each round, and one of ``large`` bytes in every ``every``-th round.
 
+    With ``every`` 0, only small packets are sent. Flows with the same source and port share a sender.
     ``pause`` is the time between rounds in seconds. Returns None if a receiver's buffer overflowed, because the
     counts are unknown then. Raises OSError if a source port is in use.
     """
-    tallies = {(flow.src.packed, flow.port): Tally() for flow in flows}
+    tallies = {_key(flow): Tally() for flow in flows}
     with contextlib.ExitStack() as opened:
-        senders = [opened.enter_context(flow.sender.inside(partial(_sender, flow))) for flow in flows]
+        made: dict[tuple[Namespace, bytes, int], socket.socket] = {}
+        for flow in flows:
+            if (own := (flow.sender, flow.src.packed, flow.port)) not in made:
+                made[own] = opened.enter_context(flow.sender.inside(partial(_sender, flow)))
+        senders = [made[flow.sender, flow.src.packed, flow.port] for flow in flows]
         receivers = [
             opened.enter_context(namespace.inside(partial(_receiver, interface)))
             for namespace, interface in dict.fromkeys((flow.receiver, flow.interface) for flow in flows)
         ]
         for number in range(rounds):
             for flow, sender in zip(flows, senders, strict=True):
-                tally = tallies[flow.src.packed, flow.port]
+                tally = tallies[_key(flow)]
                 tally.sent += _send(sender, flow, SMALL, number)
-                if number % every == 0:
+                if every and number % every == 0:
                     tally.large_sent += _send(sender, flow, large, number)
             _count(receivers, tallies)
             time.sleep(pause)
         _await(receivers, tallies)
         if any(map(_overrun, receivers)):
             return None
-    return [tallies[flow.src.packed, flow.port] for flow in flows]
+    return [tallies[_key(flow)] for flow in flows]
+
+
+def _key(flow: SweepFlow) -> tuple[bytes, bytes, int]:
+    return flow.src.packed, flow.dst.packed, flow.port
 
 
 def _sender(flow: SweepFlow) -> socket.socket:
@@ -113,6 +133,7 @@ def _receiver(interface: str) -> socket.socket:
         made = failed.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
         attach_filter(made, sweep_program())
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
+        made.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         made.setblocking(False)
         made.bind((interface, IPV4_TYPE))
         failed.pop_all()
@@ -138,19 +159,25 @@ def sweep_program() -> tuple[Instruction, ...]:
 def _send(sender: socket.socket, flow: SweepFlow, size: int, number: int) -> bool:
     """Send a packet. Return False if the kernel rejects it, as it does above the NIC's MTU."""
     bth = BthFields.pack(opcode=Opcode.RC_SEND_ONLY, pkey=BthFields.PKEY.most, destqp=_NOBODY, psn=number)
-    payload = bth.ljust(size - (_BTH - _IP), b"\0")
+    payload = (bth + _TIME.pack(time.clock_gettime_ns(time.CLOCK_REALTIME))).ljust(size - (_BTH - _IP), b"\0")
     with contextlib.suppress(OSError):
         sender.sendto(payload, (str(flow.dst), ROCEV2_PORT))
         return True
     return False
 
 
-def _frames(receivers: Sequence[socket.socket]) -> Iterator[bytes]:
-    """Yield the received frames. A link that went down causes one error, ahead of the frames received before."""
+def _frames(receivers: Sequence[socket.socket]) -> Iterator[tuple[bytes, int]]:
+    """Yield the received frames, with their time of arrival in ns.
+
+    A link that went down causes one error, ahead of the frames received before.
+    """
     for receiver in receivers:
         try:
-            while frame := receiver.recv(_KEPT):
-                yield frame
+            while received := receiver.recvmsg(_KEPT, socket.CMSG_SPACE(_TIMESPEC.size)):
+                frame, ancillary, *_ = received
+                if not frame:
+                    break
+                yield frame, next((_arrival(data) for _, kind, data in ancillary if kind == _SO_TIMESTAMPNS), 0)
         except BlockingIOError:
             continue
         except OSError as error:
@@ -158,18 +185,25 @@ def _frames(receivers: Sequence[socket.socket]) -> Iterator[bytes]:
                 raise
 
 
-def _count(receivers: Sequence[socket.socket], tallies: dict[tuple[bytes, int], Tally]) -> None:
-    for frame in _frames(receivers):
-        tally = tallies.get((Ipv4Fields.SRC.octets(frame, _IP), UdpFields.SPORT.read(frame, _UDP)))
+def _arrival(stamp: bytes) -> int:
+    seconds, ns = _TIMESPEC.unpack(stamp[: _TIMESPEC.size])
+    return int(seconds) * _NS + int(ns)
+
+
+def _count(receivers: Sequence[socket.socket], tallies: dict[tuple[bytes, bytes, int], Tally]) -> None:
+    for frame, arrived in _frames(receivers):
+        ends = Ipv4Fields.SRC.octets(frame, _IP), Ipv4Fields.DST.octets(frame, _IP)
+        tally = tallies.get((*ends, UdpFields.SPORT.read(frame, _UDP)))
         if tally is None:
             continue  # from another sweep that runs at the same time
         if Ipv4Fields.LENGTH.read(frame, _IP) == SMALL:
             tally.came += 1
+            tally.delays.append(arrived - _TIME.unpack_from(frame, _SENT)[0])
         else:
             tally.large_came += 1
 
 
-def _await(receivers: Sequence[socket.socket], tallies: dict[tuple[bytes, int], Tally]) -> None:
+def _await(receivers: Sequence[socket.socket], tallies: dict[tuple[bytes, bytes, int], Tally]) -> None:
     """Count until all sent packets have arrived, or until the timeout."""
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline and any(

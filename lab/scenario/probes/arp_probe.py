@@ -14,7 +14,7 @@ from lab.model.topology import Role
 from lab.scenario.probes.nic_rings import host_of, is_named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from lab.scenario.stage import Stage
 
@@ -22,9 +22,12 @@ Asked = tuple[str, Question]
 """An ARP probe, and the node that sends it."""
 
 
-def ask_around(stage: Stage, pairs: Sequence[str]) -> None:
-    """Probe all hosts and gateways, and the second host of each pair from the first; record the answers."""
-    asked = [*_on_links(stage), *_within_networks(stage, pairs)]
+def ask_around(stage: Stage, pairs: Sequence[str], absent: Collection[str] = ()) -> None:
+    """Probe all hosts and gateways, and the second host of each pair from the first; record the answers.
+
+    Nodes that are ``absent`` do not probe, and are not probed.
+    """
+    asked = [*_on_links(stage, absent), *_within_networks(stage, pairs)]
     try:
         answers = ask([question for _, question in asked])
     except OSError as error:
@@ -36,9 +39,9 @@ def ask_around(stage: Stage, pairs: Sequence[str]) -> None:
         )
 
 
-def _on_links(stage: Stage) -> Iterator[Asked]:
+def _on_links(stage: Stage, absent: Collection[str]) -> Iterator[Asked]:
     topology = stage.fabric.topology
-    for host in topology.having(Role.HOST):
+    for host in (each for each in topology.having(Role.HOST) if each.name not in absent):
         for name, address in _interfaces(stage, host.name).items():
             gateway = stage.fabric.plan[host.name].interfaces[name].gateway
             if isinstance(gateway, IPv4Address):
@@ -46,7 +49,7 @@ def _on_links(stage: Stage) -> Iterator[Asked]:
         for link in topology.links_of(host.name):
             here, leaf = link.end_at(host.name), link.other(link.end_at(host.name))
             there, own = _interfaces(stage, leaf.node), _interfaces(stage, host.name)
-            if leaf.interface in there and here.interface in own:
+            if leaf.node not in absent and leaf.interface in there and here.interface in own:
                 yield _asked(stage, leaf.node, leaf.interface, there[leaf.interface], own[here.interface].ip)
 
 

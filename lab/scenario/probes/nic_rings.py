@@ -6,6 +6,7 @@ A NIC is named ``h1`` if its host has only one, and ``h1:eth2`` in fabrics in wh
 from __future__ import annotations
 
 from collections import Counter
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from lab.model.overlay.tenancy import reach_of_ends
@@ -34,6 +35,12 @@ def rings(topology: Topology) -> list[list[str]]:
         for (reach, _), nics in dealt.items()
     ]
     return [nics for nics in complete if len(nics) > 1]
+
+
+def nic_pairs(topology: Topology) -> list[tuple[str, str]]:
+    """Return all pairs of NICs of different hosts that can reach each other: those of each ring."""
+    pairs = (pair for nics in rings(topology) for pair in combinations(nics, 2))
+    return list(dict.fromkeys((one, other) for one, other in pairs if host_of(one) != host_of(other)))
 
 
 def links_of_nic(topology: Topology, nic: str) -> tuple[Link, ...]:

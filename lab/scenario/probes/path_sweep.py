@@ -63,7 +63,7 @@ def sweep_paths(stage: Stage, nics: Sequence[str]) -> None:
     for (pair, path, port), tally in zip(swept, tallies or (), strict=tallies is not None):
         stage.recorder.note(
             "swept", pair=pair, path=list(path), port=port, size=large, small=[tally.sent, tally.came],
-            large=[tally.large_sent, tally.large_came],
+            large=[tally.large_sent, tally.large_came], delay=min(tally.delays, default=None),
         )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from lab.rdma.nic_choice import nics_of
 from lab.scenario import orphans
 from lab.scenario.probes.arp_probe import ask_around
 from lab.scenario.probes.nic_rings import host_of, is_named, links_of_nic, rings
+from lab.scenario.probes.pair_sweep import sweep_pairs
 from lab.scenario.probes.path_sweep import sweep_paths
 from lab.scenario.traffic.patterns import ring
 from lab.scenario.traffic.workload import ping_words
@@ -51,7 +52,7 @@ _ALWAYS: Final = 0.99
 
 @contextlib.contextmanager
 def probing(stage: Stage) -> Iterator[None]:
-    """Run pings around rings of NICs, ARP probes, a path sweep, and RDMA writes between pairs that answered.
+    """Run pings around rings of NICs, ARP probes, sweeps of pairs and paths, RDMA writes between pairs that answer.
 
     Everything is recorded: pings, answers, packet filters, and pairs that failed to start. If this process is killed,
     the next command on the fabric ends its transfers.
@@ -59,10 +60,13 @@ def probing(stage: Stage) -> Iterator[None]:
     No writes run while a port may not send at all. Packets in its queue belong to QPs, and when their program ends,
     rxe waits up to 51 s for each of them in turn.
     """
-    nics = rings(stage.fabric.topology)
+    absent = _absent(stage)
+    present = [[nic for nic in each if host_of(nic) not in absent] for each in rings(stage.fabric.topology)]
+    nics = [each for each in present if len(each) > 1]
     pairs = [pair for each in nics for pair in ring(each)]
     reached = _ping(stage, pairs)
-    ask_around(stage, pairs)
+    ask_around(stage, pairs, absent)
+    sweep_pairs(stage, absent)
     sweep_paths(stage, [nic for each in nics for nic in each])
     if standing := _standing(stage):
         stage.recorder.note(
@@ -77,8 +81,17 @@ def probing(stage: Stage) -> Iterator[None]:
         except OperationFailed as error:
             stage.recorder.note("gave up", pair=", ".join(able), said=str(error))
         for node in stage.fabric.topology.nodes if process.which("nft") else ():
-            stage.run(node.name, "nft", "list", "ruleset")
+            if node.name not in absent:
+                stage.run(node.name, "nft", "list", "ruleset")
         yield
+
+
+def _absent(stage: Stage) -> set[str]:
+    """Return the nodes that do not answer, with a note for each: all others are probed."""
+    absent = {node.name for node in stage.fabric.topology.nodes if not stage.fabric.namespace(node.name).answers()}
+    for name in sorted(absent):
+        stage.recorder.note("held back", said=f"probes of {name}: it does not answer")
+    return absent
 
 
 def _has_device(stage: Stage, nic: str) -> bool:

@@ -1,0 +1,79 @@
+"""The pair sweep: a few small packets from each NIC to every other that it can reach, counted and timed on arrival.
+
+It sends in the class of RoCE, and proves for each direction of each pair that packets pass. It does not choose paths.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address
+from itertools import permutations
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import OperationFailed
+from lab.kernel.packets.sweep import SweepFlow, sweep
+from lab.model.hosts import address_of
+from lab.scenario.probes.nic_rings import host_of, nic_pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from lab.scenario.stage import Stage
+
+_PORT: Final = 61300
+"""The UDP source port: above those of the path sweep."""
+_ROUNDS: Final = 3
+_PAUSE: Final = 0.01
+"""Seconds between rounds."""
+MOST: Final = 20_000
+"""The maximum number of directed pairs: those of 142 NICs."""
+
+
+def sweep_pairs(stage: Stage, absent: Collection[str] = ()) -> None:
+    """Sweep between all NICs that can reach each other, and record what was sent and received, in one note.
+
+    NICs without an IPv4 address, and those of ``absent`` hosts, are left out. Beyond ``MOST`` pairs nothing is sent.
+    """
+    flows = dict(_flows(stage, absent))
+    if not flows or len(flows) > MOST:
+        return
+    try:
+        tallies = sweep(list(flows.values()), 0, _ROUNDS, 0, _PAUSE)
+    except (OSError, OperationFailed) as error:
+        stage.recorder.note("gave up", said=f"no sweep between all pairs: {error}")
+        return
+    if tallies is not None:
+        stage.recorder.note(
+            "swept pairs",
+            pairs=[
+                [src, dst, each.sent, each.came, min(each.delays, default=None)]
+                for (src, dst), each in zip(flows, tallies, strict=True)
+            ],
+        )
+
+
+def _flows(stage: Stage, absent: Collection[str]) -> Iterator[tuple[tuple[str, str], SweepFlow]]:
+    fabric = stage.fabric
+    pairs = [pair for pair in nic_pairs(fabric.topology) if not {host_of(nic) for nic in pair} & set(absent)]
+    ends = {
+        nic: (label, address)
+        for nic in dict.fromkeys(nic for pair in pairs for nic in pair)
+        for label, address in [_addressed(stage, nic)]
+    }
+    for pair in pairs:
+        for src, dst in permutations(pair):
+            (_, source), (interface, target) = ends[src], ends[dst]
+            if isinstance(source, IPv4Address) and isinstance(target, IPv4Address):
+                yield (src, dst), SweepFlow(
+                    sender=fabric.namespace(host_of(src)), receiver=fabric.namespace(host_of(dst)),
+                    interface=interface, src=source, dst=target, port=_PORT,
+                )  # fmt: skip
+
+
+def _addressed(stage: Stage, nic: str) -> tuple[str, object]:
+    """Return the interface of a NIC that has its address, and the address."""
+    host, _, interface = nic.partition(":")
+    plan = stage.fabric.plan
+    for label, known in plan[host].interfaces.items():
+        if known.address is not None and interface in {"", label}:
+            return label, address_of(plan, f"{host}:{label}")
+    return "", None
