@@ -13,12 +13,16 @@ if TYPE_CHECKING:
 
 
 class DiagnosisOutcome(StrEnum):
-    """The overall result: a fault, exhausted capacity, nothing wrong, or not enough data to decide."""
+    """The overall result: a fault, exhausted capacity, nothing wrong, not enough data to decide, or no fault seen.
+
+    The last one, ``unchecked``, is "healthy" without a proof: something was not checked.
+    """
 
     FAULT = "fault"
     CAPACITY = "capacity"
     HEALTHY = "healthy"
     UNKNOWN = "unknown"
+    UNCHECKED = "unchecked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +69,5 @@ class Diagnosis:
     """Places where packets vanish, are duplicated, dropped, held, reordered or change their class, by arithmetic."""
     differing: tuple[DifferingSetting, ...] = ()
     """Settings that differ from the plan, from siblings or from what must hold; those with an effect first."""
+    unchecked: tuple[str, ...] = ()
+    """The parts that were not checked, as phrases. Empty if a healthy outcome is proven."""

@@ -26,6 +26,7 @@ from lab.diagnose.facts import (
     Silence,
     StartedTransfer,
     Swept,
+    SweptPair,
     WindowFacts,
 )
 from lab.diagnose.ip_stacks import stacks
@@ -90,6 +91,7 @@ def _collected(recording: Recording, window: RecordingPhase) -> WindowFacts:
         silences=tuple(_silences(recording, window)),
         ran=tuple(_ran(recording, window)),
         swept=tuple(_swept(recording, window)),
+        swept_pairs=tuple(_swept_pairs(recording, window)),
         gave_up=tuple(_gave_up(recording, window)),
         asked=tuple(_asked(recording, window)),
         stacks=stacks(state, recording, window.end),
@@ -99,6 +101,7 @@ def _collected(recording: Recording, window: RecordingPhase) -> WindowFacts:
         plain=plain,
         current=current,
     )
+    missing += [f"the state of {node}: it did not answer" for node, known in state.items() if "complaint" in known]
     if facts.plain:
         missing.append("counters that plain links lack: classes, pauses, marks and drops (`qos: lab` in a topology)")
     if not recording.devices:
@@ -409,7 +412,22 @@ def _swept(recording: Recording, window: RecordingPhase) -> Iterator[Swept]:
                 came=int(came),
                 large_sent=int(large_sent),
                 large_came=int(large_came),
+                delay=_seconds(event.data.get("delay")),
             )
+
+
+def _swept_pairs(recording: Recording, window: RecordingPhase) -> Iterator[SweptPair]:
+    for event in recording.events(source="caller", kind="note", during=window):
+        if event.data.get("text") == "swept pairs":
+            for src, dst, sent, came, delay in event.data["pairs"]:
+                yield SweptPair(
+                    seconds=event.seconds, src=str(src), dst=str(dst), sent=int(sent), came=int(came),
+                    delay=_seconds(delay),
+                )  # fmt: skip
+
+
+def _seconds(ns: Any) -> float | None:
+    return None if ns is None else int(ns) / _NS
 
 
 def _asked(recording: Recording, window: RecordingPhase) -> Iterator[ArpProbe]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.cause_engine import diagnose, together
+from lab.diagnose.coverage import with_coverage
 from lab.diagnose.differing import with_differences
 from lab.diagnose.extract import collect
 from lab.telemetry.read.series import RecordingPhase
@@ -35,11 +36,12 @@ def diagnose_run(
     With ``plan``, settings that differ from the fabric's plan are listed, if they were recorded; other differences
     always are. Without a phase or times, each phase is diagnosed by itself and the results are merged. Otherwise
     transient problems would be averaged out. Without phases, the times of transfers are diagnosed in the same way,
-    besides the whole recording. Raises UsageError for a phase or times outside the recording, or if it
-    has no samples.
+    besides the whole recording. The answer is "healthy" only if nothing is left unchecked. Raises UsageError for a
+    phase or times outside the recording, or if it has no samples.
     """
-    found = together([diagnose(collect(recording, window)) for window in _windows(recording, phase, begin, until)])
-    return with_differences(found, recording, plan=plan)
+    windows = [collect(recording, window) for window in _windows(recording, phase, begin, until)]
+    found = with_differences(together([diagnose(facts) for facts in windows]), recording, plan=plan)
+    return with_coverage(found, recording, windows)
 
 
 def _windows(recording: Recording, phase: str, begin: float | None, until: float | None) -> Sequence[RecordingPhase]:

@@ -20,6 +20,7 @@ _SAYS: Final = {
     "fault": "Something is broken. The most likely root cause comes first.",
     "capacity": "No fault was found: a link is used to its capacity.",
     "healthy": "No fault is visible.",
+    "unchecked": "No fault was seen, but not everything was checked.",
     "unknown": "A fault is present but unidentified, or the evidence is insufficient.",
 }
 """The meaning of each outcome of a diagnosis."""
@@ -34,6 +35,9 @@ def diagnosed(facts: ReportFacts) -> Iterator[str]:
     yield ""
     yield f"{_SAYS[found.outcome.value]} It does not use the record of injected faults (`rocelab diagnose RUN`)."
     yield ""
+    if found.outcome.value == "unchecked":
+        yield f"Not checked: {plain('; '.join(found.unchecked))}."
+        yield ""
     for cause in found.causes:
         yield from _cause(cause)
     if found.unexplained:

@@ -24,7 +24,7 @@ class ComparedRunAnswer(Answer):
     """Empty if the recording was not made by a known scenario."""
     outcome: Literal["pass", "fail", "unknown"] | None
     """Verdict of the scenario's checks on the whole run; null without checks."""
-    diagnosis: Literal["fault", "capacity", "healthy", "unknown"]
+    diagnosis: Literal["fault", "capacity", "healthy", "unknown", "unchecked"]
     """The outcome of the diagnosis of the window."""
     complete: bool
     hz: float

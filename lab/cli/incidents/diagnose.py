@@ -32,9 +32,11 @@ _MOST = 20
 _TOLD = {
     "fault": "{count}",
     "capacity": "no fault: capacity",
-    "healthy": "healthy: no fault is visible",
+    "healthy": "healthy: all pairs of hosts, sessions and settings were checked",
+    "unchecked": "no fault seen, not checked: {unchecked}",
     "unknown": "unknown: something is wrong, or there is too little data",
 }
+_CODES = {"fault": ExitCode.FAIL, "unknown": ExitCode.UNKNOWN, "unchecked": ExitCode.UNKNOWN}
 
 
 def diagnose(
@@ -59,8 +61,13 @@ def diagnose(
         typer.Option("--probe", help="Send pings, path probes and some RDMA writes, for fabrics without traffic."),
     ] = False,
     settings: Annotated[
-        bool, typer.Option("--settings", help="Also read all settings of a running fabric, which takes seconds.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--settings/--no-settings",
+            help="Also read all settings of a running fabric, which takes seconds. \\[default: with --probe]",
+            show_default=False,
+        ),
+    ] = None,
     plan: Annotated[
         bool, typer.Option("--plan/--no-plan", help="Also list settings that differ from the fabric's plan.")
     ] = True,
@@ -70,9 +77,11 @@ def diagnose(
     """Find root causes and their locations, the most likely first, each with its evidence.
 
     rocelab diagnose RUN reads a recording, without root; without RUN it observes a running fabric. It never reads
-    which fault was injected. Exit code 0 if nothing is broken, 1 if something is, 3 if it is unknown.
+    which fault was injected. Exit code 0 if nothing is broken, 1 if something is. It is 3 if the
+    result is unknown, or if no fault was seen but something was not checked.
     """
-    _check(run, phase, begin, until, seconds, fabric, probe=probe, settings=settings)
+    _check(run, phase, begin, until, seconds, fabric, probe=probe, settings=bool(settings))
+    settings = probe if settings is None else settings
     found = (
         _of_a_fabric(fabric, seconds, probe=probe, settings=settings, plan=plan)
         if run is None
@@ -82,7 +91,7 @@ def diagnose(
         print_json(_as_data(found))
     else:
         _show(found)
-    raise typer.Exit({"fault": ExitCode.FAIL, "unknown": ExitCode.UNKNOWN}.get(found.outcome.value, ExitCode.PASS))
+    raise typer.Exit(_CODES.get(found.outcome.value, ExitCode.PASS))
 
 
 def _check(
@@ -152,6 +161,7 @@ def _as_data(found: Diagnosis) -> dict[str, Any]:
         "end": found.end,
         "located": found.located,
         "differing": found.differing,
+        "unchecked": found.unchecked,
     }
 
 
@@ -160,7 +170,8 @@ def _show(found: Diagnosis) -> None:
     others = [each for each in found.causes if not each.fault]
     groups = _groups(faults)
     count = "1 root cause" if len(groups) == 1 else f"{len(groups)} root causes"
-    _say(f"{found.start:.1f} to {found.end:.1f} s: {_TOLD[found.outcome.value].format(count=count)}")
+    told = _TOLD[found.outcome.value].format(count=count, unchecked="; ".join(found.unchecked))
+    _say(f"{found.start:.1f} to {found.end:.1f} s: {told}")
     for number, group in enumerate(groups, 1):
         _say("")
         if len(group) > 1:

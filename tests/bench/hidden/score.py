@@ -33,7 +33,9 @@ _SURE: Final = 0.8
 """A wrong answer must not have a higher confidence."""
 _RESENT: Final = ("out_of_seq_request", "completer_retry_err", "rcvd_seq_err", "retry_exceeded_err")
 """Counters of an RDMA device that grow when packets are lost, reordered or late."""
-_FINE: Final = frozenset({DiagnosisOutcome.HEALTHY.value, DiagnosisOutcome.CAPACITY.value})
+_FINE: Final = frozenset(
+    each.value for each in (DiagnosisOutcome.HEALTHY, DiagnosisOutcome.CAPACITY, DiagnosisOutcome.UNCHECKED)
+)
 COLUMNS: Final = {
     "runs": "runs", "exact": "place exact", "family": "cause or family first", "unknown": "unknown",
     "false_healthy": "false healthy", "sure": "wrong above 0.8", "alarm": "alarm before",
@@ -59,7 +61,7 @@ class HiddenScore:
     """Whether the first cause is of the fault's family; for a fault that harms nothing, also if there is no cause."""
     unknown: bool
     false_healthy: bool
-    """Whether the answer is healthy or capacity although packets were sent again or a transfer failed."""
+    """Whether no fault is seen (or capacity) although packets were sent again or a transfer failed."""
     sure: bool
     """Whether the first cause is wrong, with a confidence above 0.8."""
     alarm: bool

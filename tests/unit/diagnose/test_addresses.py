@@ -263,17 +263,17 @@ REPLACED = [link(NOBODY), neighbour("leaf1", NOBODY)]
 @pytest.mark.parametrize(
     ("events", "answer"),
     [
-        ([], ("healthy", ())),
+        ([], ("unchecked", ())),
         ([neighbour("leaf1", NOBODY, "permanent")], ("stale-neighbour", ("leaf1:swp3",))),
-        ([neighbour("leaf1", NOBODY, "stale")], ("healthy", ())),
-        ([neighbour("leaf1", NOBODY), neighbour("leaf1", "", "failed")], ("healthy", ())),
+        ([neighbour("leaf1", NOBODY, "stale")], ("unchecked", ())),
+        ([neighbour("leaf1", NOBODY), neighbour("leaf1", "", "failed")], ("unchecked", ())),
         ([neighbour("h1", NOBODY)], ("stale-neighbour", ("h1:eth1",))),
         (REPLACED[:1], ("stale-neighbour", ("leaf1:swp3",))),
-        (REPLACED, ("healthy", ())),
+        (REPLACED, ("unchecked", ())),
         ([route("10.0.0.0/31"), route("10.200.0.8/31", "eth1")], ("wrong-address", ("h1:eth1--leaf1:swp3",))),
         ([route("10.0.0.0/31")], ("wrong-address", ("h1:eth1",))),
-        ([route("10.200.0.8/31", "eth1") | {"table": 1001}], ("healthy", ())),
-        ([route("10.0.0.0/31") | {"table": 1001}, route("10.200.0.8/31", "eth1")], ("healthy", ())),
+        ([route("10.200.0.8/31", "eth1") | {"table": 1001}], ("unchecked", ())),
+        ([route("10.0.0.0/31") | {"table": 1001}, route("10.200.0.8/31", "eth1")], ("unchecked", ())),
     ],
 )
 def test_what_the_kernel_told_last_counts(
@@ -298,6 +298,6 @@ def test_answers_by_arp_are_of_the_window(tmp_path: Path) -> None:
     files.append_line(made.folder.notes, {"ns": made.ns, **note})
     during(made, "observe", lambda _: None)
     recording = Recording.open(made.finished())
-    assert diagnose_run(recording, "before").outcome is DiagnosisOutcome.HEALTHY
+    assert diagnose_run(recording, "before").outcome is DiagnosisOutcome.UNCHECKED
     found = diagnose_run(recording, "observe")
     assert (found.outcome, found.unexplained[0].of) == (DiagnosisOutcome.UNKNOWN, "leaf1:swp3")

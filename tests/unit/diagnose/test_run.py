@@ -62,7 +62,7 @@ def test_transfers_of_a_recording_without_phases_are_diagnosed_by_themselves(tmp
             incast(made)
         made.sample()
     quiet = Recording.open(made.finished())
-    assert diagnose_run(quiet).outcome is DiagnosisOutcome.HEALTHY
+    assert diagnose_run(quiet).outcome is DiagnosisOutcome.UNCHECKED
     for source in SENDERS:
         files.append_line(quiet.folder.transfers, asdict(Transfer(began, source, "h4", "write", 65536, 2, 3, 1.0)))
     found = diagnose_run(Recording.open(quiet.folder.path))
@@ -115,7 +115,7 @@ def test_what_the_file_of_the_topology_meant_is_not_read(run: Path) -> None:
 
 
 def test_a_recording_that_was_cut_says_the_same_or_less(tmp_path: Path) -> None:
-    """Wherever its recorder was killed: healthy before the fault, then the fault, and never another."""
+    """Wherever its recorder was killed: nothing seen before the fault, then the fault, and never another."""
     path = one_sided(tmp_path / "run").killed()
     log = (path / "log.raw").read_bytes()
     seen = set()
@@ -124,7 +124,7 @@ def test_a_recording_that_was_cut_says_the_same_or_less(tmp_path: Path) -> None:
         found = diagnose_run(Recording.open(path))
         seen.add(named(found)[0])
         assert any("killed" in line for line in found.missing)
-    assert {"incast", "pfc-one-sided"} <= seen <= {"healthy", "incast", "pfc-one-sided"}
+    assert {"incast", "pfc-one-sided"} <= seen <= {"unchecked", "incast", "pfc-one-sided"}
 
 
 def test_without_rdma_devices_and_state_it_is_the_same_and_says_what_it_lacks(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_configuration_is_that_of_the_phase(tmp_path: Path) -> None:
     made.ns += 1
     during(made, "observe", lambda _: None)
     recording = Recording.open(made.finished())
-    assert diagnose_run(recording, "baseline").outcome is DiagnosisOutcome.HEALTHY
+    assert diagnose_run(recording, "baseline").outcome is DiagnosisOutcome.UNCHECKED
     assert named(diagnose_run(recording, "observe")) == ("ecn-missing-one-leaf", ("leaf2:swp6",))
 
 

@@ -49,7 +49,7 @@ def routed(
 def test_ways_are_counted_whoever_found_them(tmp_path: Path, protocol: str) -> None:
     """Of an underlay of OSPF as of BGP: two equal ways are healthy, one of two is named."""
     both = diagnose_run(Recording.open(routed(tmp_path / "both", ("swp1", "swp2"), protocol)), "observe")
-    assert both.outcome is DiagnosisOutcome.HEALTHY
+    assert both.outcome is DiagnosisOutcome.UNCHECKED
     one = diagnose_run(Recording.open(routed(tmp_path / "one", ("swp1",), protocol)), "observe")
     assert named(one) == ("one-path-only", ("leaf1",))
     assert "OSPF" in one.causes[0].fix
@@ -95,7 +95,7 @@ def test_routes_of_a_vrf_are_none_of_the_underlay(tmp_path: Path, told: list[Any
     """Neither those that a recording begins with, nor those told later, by an older rocelab without their table."""
     vrf = [{"dst": prefix, "dev": "vlan10", "protocol": "kernel", "table": "1001"} for prefix in FAR]
     path = routed(tmp_path / "run", ("swp1", "swp2"), "bgp", vrf, told)
-    assert diagnose_run(Recording.open(path), "observe").outcome is DiagnosisOutcome.HEALTHY
+    assert diagnose_run(Recording.open(path), "observe").outcome is DiagnosisOutcome.UNCHECKED
 
 
 @pytest.mark.parametrize("told", [told_of("swp1"), told_of("swp1", table=254)])
@@ -126,9 +126,9 @@ def test_what_an_overlay_forwards_by_is_that_of_the_phase(tmp_path: Path) -> Non
     recording = Recording.open(run)
     found = {phase: named(diagnose_run(recording, phase)) for phase in ("baseline", "observe", "verify")}
     assert found == {
-        "baseline": ("healthy", ()),
+        "baseline": ("unchecked", ()),
         "observe": ("evpn-vni-mismatch", ("leaf2",)),
-        "verify": ("healthy", ()),
+        "verify": ("unchecked", ()),
     }
 
 

@@ -267,7 +267,7 @@ def test_a_check_and_a_phase_that_changed_are_named(tmp_path: Path) -> None:
 def test_a_cause_that_is_gone_is_named(tmp_path: Path) -> None:
     broken = one_sided(tmp_path / "one-sided").finished()
     found = compared(broken, made(tmp_path, "healthy"))
-    assert found.diagnoses == ("fault", "healthy")
+    assert found.diagnoses == ("fault", "unchecked")
     gone = [(each.cause, each.b) for each in found.causes if each.changed]
     assert gone == [("pfc-one-sided", None), ("incast", None)]
     assert "| pfc-one-sided | h1:eth1, h2:eth1, h3:eth1" in write_comparison(found, 0.05, every=False)

@@ -1,0 +1,123 @@
+"""When a diagnosis without a fault is "healthy", and what it says was not checked otherwise."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from lab.audit import snapshot
+from lab.audit.audited import NodeAudit, SysctlAudit, UnreadPart
+from lab.cli.app import app
+from lab.diagnose.diagnosis import DiagnosisOutcome
+from lab.diagnose.run import diagnose_run
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.store import recording_folder as files
+from tests.unit.diagnose.made_facts import TOPOLOGY
+from tests.unit.diagnose.recorded import begun, during
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOSTS = [host.name for host in TOPOLOGY.hosts]
+SWITCHES = [switch.name for switch in TOPOLOGY.switches]
+PAIRS = [[src, dst, 3, 3, 40_000] for src, dst in permutations(HOSTS, 2)]
+AUDITS = {node.name: NodeAudit(node.name, str(node.role)) for node in TOPOLOGY.nodes}
+QUIET = ("traffic between hosts: no transfer is recorded",)
+
+
+def recorded(
+    path: Path,
+    pairs: list[list[Any]] | None = PAIRS,
+    sessions: list[str] = SWITCHES,
+    audits: dict[str, NodeAudit] = AUDITS,
+    mute: str = "",
+    **parameters: Any,
+) -> Recording:
+    """A second in which nobody writes, and what was probed and read of it."""
+    made = begun(path)
+    if mute:
+        state = files.read_json(made.folder.state("before"))
+        assert state is not None
+        files.write_json(made.folder.state("before"), state | {mute: {"complaint": "timed out"}})
+    for node in sessions:
+        made.event(made.ns, source="routing", kind="bgp", node=node, interface="swp1", state="Established", before="")
+    if audits:
+        nodes = {name: snapshot.dump_node(node) for name, node in audits.items()}
+        files.append_line(made.folder.audit, {"ns": made.ns, "fabric": "f", "nodes": nodes, "drift": []})
+    if parameters:
+        files.write_json(made.folder.facts("params"), parameters)
+    if pairs is not None:
+        note = {"ns": made.ns + 1, "kind": "note", "text": "swept pairs", "pairs": pairs}
+        files.append_line(made.folder.notes, note)
+    during(made, "window", lambda _: None)
+    return Recording.open(made.finished())
+
+
+def test_healthy_is_what_was_checked_in_full(tmp_path: Path) -> None:
+    recording = recorded(tmp_path / "run")
+    found = diagnose_run(recording, "window")
+    assert (found.outcome, found.unchecked, found.missing) == (DiagnosisOutcome.HEALTHY, (), QUIET)
+    assert CliRunner().invoke(app, ["diagnose", str(recording.folder.path), "--phase", "window"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("lacking", "line"),
+    [
+        (
+            {"pairs": None},
+            f"{len(PAIRS)} of {len(PAIRS)} directed host pairs, h1->h2, h1->h3, h1->h4 and {len(PAIRS) - 3} more",
+        ),
+        ({"pairs": PAIRS[1:]}, f"1 of {len(PAIRS)} directed host pairs, h1->h2"),
+        ({"sessions": SWITCHES[1:]}, f"the routing sessions of {SWITCHES[0]}"),
+        ({"audits": {}}, "the settings of all nodes"),
+        (
+            {"audits": AUDITS | {"h1": NodeAudit("h1", "host", unread=(UnreadPart("rdma", "no device"),))}},
+            "settings that could not be read: rdma of h1",
+        ),
+        ({"mute": "h1"}, "the state of h1: it did not answer"),
+        (
+            {
+                "audits": AUDITS
+                | {
+                    host: NodeAudit(host, "host", sysctls=(SysctlAudit("net.ipv4.conf.all.rp_filter", value),))
+                    for host, value in zip(HOSTS, ["1", *["0"] * len(HOSTS)], strict=False)
+                }
+            },
+            "the effect of settings that differ: sysctl net.ipv4.conf.all.rp_filter of h1",
+        ),
+    ],
+    ids=["no-probe", "one-pair", "sessions", "settings", "unread", "mute", "differs"],
+)
+def test_what_was_not_checked_is_named(tmp_path: Path, lacking: dict[str, Any], line: str) -> None:
+    recording = recorded(tmp_path / "run", **lacking)
+    found = diagnose_run(recording, "window")
+    assert (found.outcome, found.unchecked) == (DiagnosisOutcome.UNCHECKED, (line,))
+    said = CliRunner().invoke(app, ["diagnose", str(recording.folder.path), "--phase", "window"])
+    assert said.exit_code == 3
+    assert f"no fault seen, not checked: {line}" in said.stdout
+
+
+def test_packets_of_a_pair_that_are_missing_are_trouble(tmp_path: Path) -> None:
+    first, *others = PAIRS
+    found = diagnose_run(recorded(tmp_path / "run", pairs=[[*first[:3], 1, None], *others]), "window")
+    assert found.outcome is DiagnosisOutcome.UNKNOWN
+    assert [(each.of, each.says, each.value) for each in found.unexplained] == [
+        ("h1", "of 3 small packets to h2 arrived", 1)
+    ]
+
+
+def test_of_a_scenario_its_own_transfers_are_what_should_talk(tmp_path: Path) -> None:
+    """Nor does it record settings: one whose hosts talk is healthy, as it was before."""
+    recording = recorded(tmp_path / "run", pairs=[PAIRS[0]], audits={}, scenario="incast")
+    assert diagnose_run(recording, "window").unchecked[0].startswith(f"{len(PAIRS) - 1} of {len(PAIRS)}")
+    note = {"ns": recording.clock.start, "kind": "note", "text": "traffic", "pairs": ["h1:h2"]}
+    files.append_line(recording.folder.notes, note)
+    found = diagnose_run(Recording.open(recording.folder.path), "window")
+    assert found.unchecked == ("1 of 2 directed host pairs, h2->h1",)
+    others = [[src, dst, 3, 3, 40_000] for src, dst in (("h1", "h2"), ("h2", "h1"))]
+    both = recorded(tmp_path / "both", pairs=others, audits={}, scenario="incast")
+    files.append_line(both.folder.notes, note)
+    assert diagnose_run(Recording.open(both.folder.path), "window").outcome is DiagnosisOutcome.HEALTHY
