@@ -210,9 +210,12 @@ _ENTRIES: Final = (
         "job",
         "traffic.job:app",
         suggestion=Suggestion(("mpi", "nccl", "collective", "mpirun", "all_reduce_perf"), "rocelab job allreduce"),
-        below=tuple(
-            CommandEntry(name, target=Target.FABRIC, recorded=True, answers=_answers("traffic.JobRun"))
-            for name in ("allreduce", "allgather", "reduce-scatter", "alltoall", "broadcast", "sendrecv")
+        below=(
+            *(
+                CommandEntry(name, target=Target.FABRIC, recorded=True, answers=_answers("traffic.JobRun"))
+                for name in ("allreduce", "allgather", "reduce-scatter", "alltoall", "broadcast", "sendrecv")
+            ),
+            CommandEntry("train", target=Target.FABRIC, recorded=True, answers=_answers("traffic.JobTrain")),
         ),
     ),
     CommandEntry(

@@ -40,10 +40,12 @@ def received_sizes(collective: Collective, ranks: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankSteps:
-    """The measured steps of one size at one rank: begin and end of each in ns of CLOCK_MONOTONIC."""
+    """The measured steps of one size at one rank: times of each in ns of CLOCK_MONOTONIC."""
 
     begin_ns: tuple[int, ...]
     end_ns: tuple[int, ...]
+    computed_ns: tuple[int, ...] = ()
+    """The ends of the computations, at which the collective began; those of ``begin_ns`` without computation."""
     wrong: int
     """Elements of the results that were not as expected."""
 

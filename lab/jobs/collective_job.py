@@ -11,6 +11,7 @@ from lab.jobs import job_session, mpi_library
 from lab.jobs.bus_bandwidth import job_row, received_sizes
 from lab.jobs.job_session import JobPatience, Rank, rank_argv
 from lab.jobs.rank_placement import refuse_shared_host
+from lab.jobs.rank_program import NO_COMPUTE
 from lab.units import counted, format_rate
 
 if TYPE_CHECKING:
@@ -73,17 +74,11 @@ def run_job(
     fails, dies or hangs, with its number, host and step. Nothing of the job is left running.
     """
     sizes = spec.fitted(len(nics))
-    refuse_shared_host(nics)
-    if len({nic.address.version for nic in nics}) > 1:
-        raise UsageError("the ranks have addresses of both IP versions", "name hosts of one IP version")
-    mpi = mpi_library.find_mpi()
-    argv = rank_argv(mpi.abi, [spec.collective, spec.warmup, spec.iterations, *sizes])
-    ranks = [_rank(mpi, argv, spec, number, nics) for number in range(len(nics))]
-    start = job_session.run_ranks(ranks, patience or JobPatience(), report)
+    ranks, start = run_mpi(nics, spec, [NO_COMPUTE] * len(nics), report=report, patience=patience)
     return JobResult(
         collective=spec.collective,
         algorithm=spec.algorithm,
-        ranks=tuple(_place(rank) for rank in ranks),
+        ranks=tuple(place_of(rank) for rank in ranks),
         rows=tuple(
             job_row(spec.collective, size, [rank.results[size] for rank in ranks], link_rate) for size in sizes
         ),
@@ -93,12 +88,36 @@ def run_job(
     )
 
 
-def _rank(mpi: MpiLibrary, argv: Sequence[str], spec: JobSpec, number: int, nics: Sequence[Nic]) -> Rank:
+def run_mpi(
+    nics: Sequence[Nic],
+    spec: JobSpec,
+    computes: Sequence[str],
+    *,
+    report: Callable[[str, int, int], None],
+    patience: JobPatience | None = None,
+) -> tuple[Sequence[Rank], float]:
+    """Run a job to its end; return its ranks with their results, and the seconds until all of them were ready.
+
+    ``computes`` has the argument COMPUTE of each rank (``rank_program``). Raises the errors of ``run_job``.
+    """
+    refuse_shared_host(nics)
+    sizes = spec.fitted(len(nics))
+    if len({nic.address.version for nic in nics}) > 1:
+        raise UsageError("the ranks have addresses of both IP versions", "name hosts of one IP version")
+    mpi = mpi_library.find_mpi()
+    ranks = [
+        _rank(mpi, [spec.collective, spec.warmup, spec.iterations, compute, *sizes], spec, number, nics)
+        for number, compute in enumerate(computes)
+    ]
+    return ranks, job_session.run_ranks(ranks, patience or JobPatience(), report)
+
+
+def _rank(mpi: MpiLibrary, words: Sequence[object], spec: JobSpec, number: int, nics: Sequence[Nic]) -> Rank:
     nic = nics[number]
     return Rank(
         number=number,
         nic=nic,
-        argv=argv,
+        argv=rank_argv(mpi.abi, words),
         environment={
             "PATH": os.defpath,
             "PMI_RANK": str(number),
@@ -108,15 +127,19 @@ def _rank(mpi: MpiLibrary, argv: Sequence[str], spec: JobSpec, number: int, nics
     )
 
 
-def _place(rank: Rank) -> RankPlace:
+def place_of(rank: Rank) -> RankPlace:
+    """Return where a rank ran."""
     nic = rank.nic
     return RankPlace(rank=rank.number, host=nic.host, interface=nic.interface, device=nic.device)
 
 
-def too_fast(result: JobResult) -> str:
-    """Return a warning if the ranks were faster together than an emulated machine is exact; "" otherwise."""
-    sizes = received_sizes(result.collective, len(result.ranks))
-    summed = max(row.algbw_bps for row in result.rows) * sizes
+def received_bps(result: JobResult) -> float:
+    """Return the payload that all ranks together receive at least, in bits per second of the fastest size."""
+    return max(row.algbw_bps for row in result.rows) * received_sizes(result.collective, len(result.ranks))
+
+
+def too_fast(summed: float) -> str:
+    """Return a warning if the ranks received more bits per second than an emulated machine is exact; "" otherwise."""
     if summed <= EMULATED_LIMIT:
         return ""
     return (

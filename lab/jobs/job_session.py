@@ -175,8 +175,12 @@ class Rank:
             self.at = (size, step)
             self.steps += 1
         else:
-            steps = RankSteps(begin_ns=tuple(said["begin_ns"]), end_ns=tuple(said["end_ns"]), wrong=said["wrong"])
-            self.results[said["size"]] = steps
+            self.results[said["size"]] = RankSteps(
+                begin_ns=tuple(said["begin_ns"]),
+                computed_ns=tuple(said["computed_ns"]),
+                end_ns=tuple(said["end_ns"]),
+                wrong=said["wrong"],
+            )
 
     def release(self) -> None:
         """End a rank that is done, by closing its standard input."""

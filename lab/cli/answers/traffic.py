@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lab.cli.answers.base import Answer, Models
 from lab.dataplane import limited_qps
-from lab.jobs import bus_bandwidth, collective_job
+from lab.jobs import bus_bandwidth, collective_job, training_job
 from lab.model.values import expectation
 from lab.rdma import measure, receive_cap, window_counters
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made
     from lab.dataplane.limited_qps import LimitedQp
     from lab.jobs.bus_bandwidth import JobRow
     from lab.jobs.collective_job import RankPlace
+    from lab.jobs.training_job import RankFigures, RankStep, StepFigures
     from lab.model.values.expectation import ExpectationResult
     from lab.rdma.measure import BandwidthResult, LatencyResult, Total
     from lab.rdma.receive_cap import Arrived
@@ -22,13 +23,19 @@ if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made
 else:
     _MODELS = Models(
         names=(ipaddress,),
-        besides={window_counters.Balance: {"under_way": int}, limited_qps.LimitedQp: {"address": str, "peer": str}},
+        besides={
+            window_counters.Balance: {"under_way": int},
+            training_job.RankStep: {"communication_ns": int},
+            limited_qps.LimitedQp: {"address": str, "peer": str},
+        },
     )
     Arrived, Balance = _MODELS.of(receive_cap.Arrived), _MODELS.of(window_counters.Balance)
     BandwidthResult, LatencyResult = _MODELS.of(measure.BandwidthResult), _MODELS.of(measure.LatencyResult)
     LimitedQp = _MODELS.of(limited_qps.LimitedQp)
     ExpectationResult = _MODELS.of(expectation.ExpectationResult)
     JobRow, RankPlace = _MODELS.of(bus_bandwidth.JobRow), _MODELS.of(collective_job.RankPlace)
+    RankFigures, RankStep = _MODELS.of(training_job.RankFigures), _MODELS.of(training_job.RankStep)
+    StepFigures = _MODELS.of(training_job.StepFigures)
     Total = _MODELS.of(measure.Total)
 
 
@@ -122,6 +129,41 @@ class JobRun(Answer):
     tclass: int
     wrong: int
     """Wrong elements of all sizes; above 0 the command exits with 1."""
+    time: Literal["host", "virtual"]
+    """Clock of the machine: real time (host), or the VM's virtual time."""
+    warnings: list[str]
+    """Reasons why the figures may not be those of the network."""
+
+
+class JobTrain(Answer):
+    """``rocelab job train``."""
+
+    name: str
+    ranks: list[RankFigures]
+    steps: list[StepFigures]
+    rank_steps: list[RankStep]
+    """Every measured step of every rank, ordered by step."""
+    size: int
+    """Bytes of the gradients."""
+    algorithm: str
+    """The requested algorithm; with auto, MPICH chooses."""
+    tclass: int
+    time_s: float
+    """Mean time of a step, from the first rank that begins it to the last that ends it."""
+    roofline_s: float
+    """The longest computation, and the transfer of the gradients at the rate of the slowest NIC."""
+    jct_ratio: float
+    """``time_s`` divided by ``roofline_s``."""
+    straggler: int
+    """The rank that began most collectives last."""
+    lateness_s: float
+    """Mean time by which the last rank began its collective after the median rank."""
+    transfer_bps: float
+    """Payload that all ranks together receive at least, while a mean collective transfers."""
+    wrong: int
+    """Wrong elements of all ranks and all steps; above 0 the command exits with 1."""
+    start_s: float
+    """Seconds until every rank knew all others."""
     time: Literal["host", "virtual"]
     """Clock of the machine: real time (host), or the VM's virtual time."""
     warnings: list[str]

@@ -124,10 +124,19 @@ def injected(state: FabricState, did: str, kind: str, place: str, parameters: di
 
 def transferred(state: FabricState, transfers: Iterable[dict[str, Any]]) -> None:
     """Write finished transfers to the fabric's recordings, each with the fields of ``Transfer``."""
+    _every(state, "TRANSFER", transfers)
+
+
+def stepped(state: FabricState, steps: Iterable[dict[str, Any]]) -> None:
+    """Write steps of a training job to the fabric's recordings, each with the columns of ``job_steps`` and ``ns``."""
+    _every(state, "JOB_STEP", steps)
+
+
+def _every(state: FabricState, kind: Literal["TRANSFER", "JOB_STEP"], lines: Iterable[dict[str, Any]]) -> None:
     folders = _recorded_into(state)
-    for line in transfers if folders else ():
+    for line in lines if folders else ():
         for folder in folders:
-            _to(folder, "TRANSFER", line)
+            _to(folder, kind, line)
 
 
 def _recorded_into(state: FabricState) -> list[Path]:
@@ -137,7 +146,7 @@ def _recorded_into(state: FabricState) -> list[Path]:
     return [each.folder for each in recorders.running(state)]
 
 
-def _to(recording: Path, kind: Literal["COMMAND", "TRUTH", "TRANSFER"], line: dict[str, Any]) -> None:
+def _to(recording: Path, kind: Literal["COMMAND", "TRUTH", "TRANSFER", "JOB_STEP"], line: dict[str, Any]) -> None:
     """Append a line to a recording; errors are ignored, because the command itself has succeeded."""
     from lab.telemetry.store.recording_folder import (  # noqa: PLC0415 - needed only for recordings
         Folder,

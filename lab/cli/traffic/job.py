@@ -1,35 +1,43 @@
-"""``rocelab job``: MPI collectives between hosts over RDMA, with the table that nccl-tests prints."""
+"""``rocelab job``: MPI collectives between hosts over RDMA, with the table of nccl-tests, and training steps."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from lab.cli.kit import recorded_command
 from lab.cli.kit.complete import FabricOption, node_names
 from lab.cli.kit.open_fabric import open_fabric
 from lab.cli.kit.option_value import read_value
 from lab.cli.kit.output import JsonFlag, print_json, stdout, table
 from lab.cli.kit.progress import stages
 from lab.cli.kit.warnings import warn
+from lab.cli.tables.training_table import training_notes, training_table
 from lab.errors import ExitCode, UsageError
-from lab.jobs.collective_job import lossy_class, run_job, too_fast
+from lab.jobs.collective_job import lossy_class, received_bps, run_job, too_fast
 from lab.jobs.job_spec import ALGORITHMS, AUTOMATIC, Collective, JobSpec, size_range
 from lab.jobs.rank_placement import PlacementRule, leaf_of_nic, nic_links, place, refuse_shared_host
+from lab.jobs.training_job import run_training
+from lab.jobs.training_spec import load_training
 from lab.kernel.process import time_source
+from lab.model.load import read_text
 from lab.rdma.measure import DEFAULT_TCLASS
 from lab.rdma.nic_choice import all_nics, find_nic
 from lab.units import format_rate, format_size, format_time, parse_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lab.backends.backend import Fabric
     from lab.jobs.collective_job import JobResult
+    from lab.jobs.training_job import TrainingResult
     from lab.rdma.measure import Nic
 
-app = typer.Typer(no_args_is_help=True, help="Run MPI collectives between hosts over RDMA, one rank on each host.")
+app = typer.Typer(no_args_is_help=True, help="Run MPI collectives and training steps between hosts over RDMA.")
 _COLUMNS: Final = (
     "size",
     "count",
@@ -128,6 +136,59 @@ for _each in Collective:
     app.command(_each.value)(_command(_each))
 
 
+@app.command()
+def train(
+    file: Annotated[
+        Path, typer.Argument(help="A YAML file with ranks, compute, allreduce and steps: rocelab docs jobs.")
+    ],
+    name: FabricOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Run data-parallel training steps, and print the time and the share of communication of each rank.
+
+    In a step, every rank computes for the given time, and then all ranks sum their gradients.
+    """
+    spec = load_training(read_text(file), str(file))
+    fabric = open_fabric(name)
+    rule = spec.placement if spec.hosts is None or "placement" in spec.model_fields_set else None
+    nics = _placed(fabric, spec.hosts or (), spec.ranks, rule, spec.seed)
+    links = [nic_links(fabric.topology, fabric.plan, nic) for nic in nics]
+    warnings = _warned(lossy_class(chain.from_iterable(links), fabric.qos, spec.tclass))
+    slowest = min(sum(link.rate for link in each) for each in links)
+    with stages() as progress:
+        result = run_training(nics, spec, link_rate=slowest, report=progress)
+    recorded_command.stepped(fabric.state, _recorded_steps(result))
+    warnings += _warned(too_fast(result.transfer_bps) if time_source.lives_in() == time_source.VIRTUAL else "")
+    if as_json:
+        print_json({**_training_data(result), "warnings": warnings})
+    else:
+        stdout.print(training_table(result))
+        for line in training_notes(result):
+            stdout.print(line, style="dim", highlight=False)
+    if result.wrong:
+        raise typer.Exit(ExitCode.FAIL)
+
+
+def _recorded_steps(result: TrainingResult) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the recording's table ``job_steps``."""
+    for each in result.rank_steps:
+        rank = result.ranks[each.rank]
+        yield {
+            "ns": each.end_ns, "job": result.name, "rank": each.rank, "node": rank.host,
+            "interface": rank.interface, "step": each.step, "begin": each.begin_ns, "compute": each.compute_ns,
+            "communication": each.communication_ns, "waiting": each.waiting_ns, "late": each.late_ns,
+        }  # fmt: skip
+
+
+def _training_data(result: TrainingResult) -> dict[str, Any]:
+    return {
+        **asdict(result),
+        "rank_steps": [{**asdict(each), "communication_ns": each.communication_ns} for each in result.rank_steps],
+        "jct_ratio": result.jct_ratio,
+        "time": time_source.lives_in(),
+    }
+
+
 def _sizes(size: str, largest: str | None, factor: int) -> tuple[int, ...]:
     smallest = read_value("--size", size, parse_size)
     if largest is None:
@@ -152,7 +213,7 @@ def _placed(
 
 
 def _emulation(result: JobResult) -> str:
-    return too_fast(result) if time_source.lives_in() == time_source.VIRTUAL else ""
+    return too_fast(received_bps(result)) if time_source.lives_in() == time_source.VIRTUAL else ""
 
 
 def _warned(text: str) -> list[str]:

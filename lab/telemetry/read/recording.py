@@ -24,6 +24,7 @@ from lab.telemetry.read.series import RecordingClock, RecordingPhase
 from lab.telemetry.read.transfers import Transfer, read_transfers
 from lab.telemetry.read.views import DeviceView, PortView
 from lab.telemetry.sample import queue_pairs
+from lab.telemetry.store.job_steps import step_tables
 from lab.telemetry.store.log_store import LogStore
 from lab.telemetry.store.recording_folder import (
     Folder,
@@ -277,7 +278,7 @@ class Recording:
     @property
     def grown(self) -> tuple[str, ...]:
         """The names of the row tables, for objects that appear and disappear; empty in older recordings."""
-        return tuple(self._row_schemas if self._log is None else self._log.row_tables)
+        return tuple(self._row_schemas if self._log is None else self._unfinished_tables)
 
     def table(self, name: str) -> RowTable:
         """Return a row table, for example ``queue_pairs``: a series for each object. UsageError if there is none."""
@@ -418,9 +419,14 @@ class Recording:
             schemas = [RowSchema.from_data(data) for data in self._about.get("rows") or ()]
         return {schema.table: schema for schema in schemas}
 
+    @cached_property
+    def _unfinished_tables(self) -> dict[str, RowColumns]:
+        """The row tables of a recording that is not complete."""
+        return {**(self._log.row_tables if self._log is not None else {}), **step_tables(self.folder)}
+
     def _row_columns(self, name: str) -> RowColumns:
         if self._log is not None:
-            return self._log.row_tables[name]
+            return self._unfinished_tables[name]
         from lab.telemetry.store.row_parquet import read_row_table  # noqa: PLC0415 - pyarrow, as in ``open``
 
         path = self.folder.rows / f"{name}.parquet"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab.telemetry.read.recording import described
 from lab.telemetry.record.cast import write_cast
+from lab.telemetry.store.job_steps import step_tables
 from lab.telemetry.store.log_store import LogStore
 from lab.telemetry.store.parquet import write_tables
 from lab.telemetry.store.recording_folder import Folder, wall_offset, write_json
@@ -24,12 +25,13 @@ def finish(folder: Folder, about: Mapping[str, Any]) -> None:
     log = LogStore(folder.log)
     folder.tables.mkdir(exist_ok=True)
     write_tables(log, folder.tables, wall_offset(about))
-    write_row_tables(log.row_tables, folder.rows, wall_offset(about))
+    row_tables = {**log.row_tables, **step_tables(folder)}
+    write_row_tables(row_tables, folder.rows, wall_offset(about))
     with folder.events.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(event) + "\n" for event in log.events())
     write_cast(folder, about)
     ns = log.samples["ns"]
     seconds = (int(ns[-1]) - int(about["start_ns"])) / 10**9 if len(ns) else 0.0
-    rows = [table.schema.as_data() for table in log.row_tables.values()]
+    rows = [table.schema.as_data() for table in row_tables.values()]
     write_json(folder.about, {**about, "complete": True, "seconds": seconds, "tables": described(log), "rows": rows})
     folder.log.unlink()

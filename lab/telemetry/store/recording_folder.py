@@ -38,6 +38,8 @@ class RecordKind(StrEnum):
     """Commands run by the caller, with output and exit code."""
     TRANSFER = "transfers.jsonl"
     """Finished transfers, and the duration of each."""
+    JOB_STEP = "job_steps.jsonl"
+    """Steps of training jobs, of each rank; ``rows/job_steps.parquet`` has them in a complete recording."""
     TRUTH = "truth/truth.jsonl"
     """Injected faults; diagnosis must not read it."""
     CONFIGURATION = "state/configuration.jsonl"
@@ -93,6 +95,11 @@ class Folder:
     def transfers(self) -> Path:
         """Finished transfers, and the duration of each."""
         return self.records(RecordKind.TRANSFER)
+
+    @property
+    def job_steps(self) -> Path:
+        """Steps of training jobs, of each rank."""
+        return self.records(RecordKind.JOB_STEP)
 
     @property
     def captures(self) -> Path:

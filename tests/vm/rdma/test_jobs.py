@@ -14,6 +14,8 @@ from lab.errors import EnvironmentLacks, OperationFailed
 from lab.jobs.collective_job import run_job
 from lab.jobs.job_session import JobPatience
 from lab.jobs.job_spec import Collective, JobSpec
+from lab.jobs.training_job import run_training
+from lab.jobs.training_spec import load_training
 from lab.kernel.process import netns_processes
 from lab.rdma import rxe
 from tests.vm.one_switch import SWITCH, star
@@ -110,6 +112,25 @@ def test_a_ring_sends_its_bytes_at_the_rate_of_the_links(fabric: Star, nics: tup
     (row,) = result.rows
     theory = 2 * (RANKS - 1) / RANKS * SIZE * 8 / RATE * (1 + (HEADERS + GAPS) / PAYLOAD)
     assert theory < row.time_s < 1.3 * theory
+    assert left_running(fabric) == []
+
+
+def test_a_slower_host_delays_the_steps_of_all_ranks_of_a_training_job(fabric: Star, nics: tuple[Nic, ...]) -> None:
+    """Its computation is 200 ms longer: more than the transfer, so that it begins each collective last."""
+    slower = {"h1": 0.1, "h2": 0.3, "h3": 0.1}
+    text = f"{{ranks: 3, compute: 100ms, slower: {{h2: 200ms}}, allreduce: {SIZE}, algorithm: ring, steps: {STEPS}}}"
+    before = sent(fabric)
+    job = load_training(text, "training")
+    result = run_training(nics[:3], job, link_rate=RATE, report=lambda *_: None)
+    for rank in result.ranks:
+        by_rdma = sent(fabric)[rank.host][LOSSLESS] - before[rank.host][LOSSLESS]
+        assert by_rdma == pytest.approx((1 + STEPS) * 4 / 3 * SIZE * (1 + HEADERS / PAYLOAD), rel=0.03)
+        assert slower[rank.host] < rank.compute_s < 1.1 * slower[rank.host]
+    assert (result.wrong, result.straggler, [step.straggler for step in result.steps]) == (0, 1, [1] * STEPS)
+    assert result.ranks[1].waiting_s == 0
+    assert min(result.ranks[0].waiting_s, result.ranks[2].waiting_s) > 0.1
+    assert result.roofline_s == pytest.approx(0.3 + 4 / 3 * SIZE * 8 / RATE)
+    assert 1 < result.jct_ratio < 1.25
     assert left_running(fabric) == []
 
 

@@ -12,13 +12,15 @@ import pytest
 from typer.testing import CliRunner
 
 from lab.cli.app import app
+from lab.cli.kit import recorded_command
 from lab.cli.schemas import adapter
 from lab.cli.traffic import job
-from lab.errors import EnvironmentLacks, UsageError
+from lab.errors import EnvironmentLacks, InvalidInput, UsageError
 from lab.jobs import collective_job, mpi_library
 from lab.jobs.bus_bandwidth import RankSteps, job_row
 from lab.jobs.collective_job import JobResult, RankPlace
 from lab.jobs.job_spec import Collective
+from lab.jobs.training_job import TrainingResult, training_result
 from lab.kernel.process import time_source
 from lab.kernel.process.netns import Namespace
 from lab.model.addressing import plan_addresses
@@ -26,6 +28,7 @@ from lab.model.load import load_topology
 from lab.model.qos.port import Trust
 from lab.model.qos.resolve import resolve
 from lab.shipped import shipped
+from lab.telemetry.store.job_steps import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,11 +37,13 @@ if TYPE_CHECKING:
     from typer.testing import Result
 
     from lab.jobs.job_spec import JobSpec
+    from lab.jobs.training_spec import TrainingSpec
     from lab.rdma.measure import Nic
 
 TOPOLOGY: Final = load_topology(shipped("topologies/incast.yaml").read_text(encoding="utf-8"))
 FABRIC: Final = SimpleNamespace(
     name="incast",
+    state=None,
     topology=TOPOLOGY,
     plan=plan_addresses(TOPOLOGY),
     qos=resolve(TOPOLOGY),
@@ -71,6 +76,44 @@ class Ran:
             iterations=spec.iterations,
             tclass=spec.tclass,
         )
+
+
+class Trained:
+    """The training jobs that were run: each step takes 0.1 s and ends at once on all ranks but the last."""
+
+    def __init__(self) -> None:
+        self.nics: tuple[Nic, ...] = ()
+        self.wrong = 0
+
+    def __call__(self, nics: Sequence[Nic], spec: TrainingSpec, *, link_rate: int, **_: Any) -> TrainingResult:
+        self.nics = tuple(nics)
+        ms, steps = 10**6, range(spec.steps)
+        ranks = [
+            (
+                RankPlace(rank=rank, host=nic.host, interface=nic.interface, device=nic.device),
+                RankSteps(
+                    begin_ns=tuple(200 * number * ms for number in steps),
+                    computed_ns=tuple((200 * number + 100 + 5 * (rank == 1)) * ms for number in steps),
+                    end_ns=tuple((200 * number + 200) * ms for number in steps),
+                    wrong=self.wrong,
+                ),
+            )
+            for rank, nic in enumerate(nics)
+        ]
+        return training_result(spec, ranks, link_rate=link_rate, start_s=1.5)
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> Trained:
+    made = Trained()
+    monkeypatch.setattr(job, "run_training", made)
+    monkeypatch.setattr(recorded_command, "stepped", lambda _, steps: made_steps.extend(steps))
+    made_steps.clear()
+    return made
+
+
+made_steps: list[dict[str, Any]] = []
+"""The rows that the last training job wrote to recordings."""
 
 
 @pytest.fixture(autouse=True)
@@ -147,6 +190,65 @@ def test_what_is_not_possible_is_a_usage_error(words: tuple[str, ...], why: str)
     told = said(*words)
     assert isinstance(told.exception, UsageError)
     assert why in str(told.exception)
+
+
+def train(tmp_path: Path, text: str, *words: str) -> Result:
+    file = tmp_path / "training.yaml"
+    file.write_text(f"{text}\ncompute: 100ms\nallreduce: 500kB\nsteps: 2\n", encoding="utf-8")
+    return said("train", str(file), *words)
+
+
+def test_a_training_job_shows_each_rank_and_the_straggler(trained: Trained, tmp_path: Path) -> None:
+    told = train(tmp_path, "hosts: [h5, h1, h6]")
+    assert told.exit_code == 0
+    assert [nic.host for nic in trained.nics] == ["h5", "h1", "h6"]
+    for word in ("rank", "step", "compute", "communication", "share", "waiting", "late", "h6:eth1"):
+        assert word in told.stdout
+    assert "straggler: rank 1 at h1 in 2 of 2 steps; the last rank was 5 ms late on average" in told.stdout
+    assert "a step took 200 ms" in told.stdout
+
+
+def test_the_answer_of_a_training_job_is_that_of_its_schema(trained: Trained, tmp_path: Path) -> None:
+    told = train(tmp_path, "ranks: 3\nplacement: scattered", "--json").stdout
+    adapter("job train").validate_json(told)
+    data = json.loads(told)
+    assert [nic.host for nic in trained.nics] == ["h1", "h5", "h2"]
+    assert (data["straggler"], data["lateness_s"], data["size"]) == (1, pytest.approx(0.005), 500_000)
+    assert data["ranks"][0]["communication_share"] == pytest.approx(0.5)
+    assert data["warnings"] == []
+    assert len(made_steps) == len(data["rank_steps"]) == 6
+    assert {name for name, _ in SCHEMA.columns} | {"ns"} == made_steps[0].keys()
+    assert (made_steps[1]["node"], made_steps[1]["late"], made_steps[0]["waiting"]) == ("h5", 5 * 10**6, 5 * 10**6)
+
+
+def test_wrong_sums_of_a_training_job_fail(trained: Trained, tmp_path: Path) -> None:
+    trained.wrong = 1
+    told = train(tmp_path, "ranks: 2")
+    assert (told.exit_code, "2 wrong elements" in told.stdout) == (1, True)
+
+
+@pytest.mark.usefixtures("trained")
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("ranks: 9", "9 ranks need 9 hosts with RDMA, and there are 8"),
+        ("hosts: [h1, h99]", "no host 'h99' in fabric incast"),
+        ("hosts: [h1, h1]", "h1 is named twice"),
+        ("ranks: 2\nsteps: 3", "is there twice"),
+        ("ranks: 2\nalgorithm: brucks", "allreduce has no algorithm 'brucks'"),
+    ],
+)
+def test_a_training_job_that_is_not_possible_is_refused(tmp_path: Path, text: str, why: str) -> None:
+    told = train(tmp_path, text)
+    assert isinstance(told.exception, UsageError | InvalidInput)
+    assert why in str(told.exception)
+    assert told.exception.exit_code == 2
+
+
+def test_a_training_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    told = said("train", str(tmp_path / "none.yaml"))
+    assert isinstance(told.exception, UsageError)
+    assert "there is no file" in str(told.exception)
 
 
 @pytest.mark.parametrize(("kind", "warned"), [(time_source.VIRTUAL, True), (time_source.HOST, False)])

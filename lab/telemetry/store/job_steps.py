@@ -1,0 +1,40 @@
+"""The row table ``job_steps``: a row for each step of each rank of a training job, at the time at which it ended.
+
+``rocelab job train`` appends its steps to ``job_steps.jsonl`` of the fabric's recordings, and the end of a recording
+converts them to the row table. The recorder itself is another process, and the only one that writes to its log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from lab.telemetry.store.recording_folder import damage_as_invalid, read_lines
+from lab.telemetry.store.row_tables import RowSchema, columns_of, unpack
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lab.telemetry.store.recording_folder import Folder
+    from lab.telemetry.store.row_tables import RowColumns
+
+SCHEMA: Final = RowSchema(
+    "job_steps",
+    2,
+    (
+        ("job", "S40"), ("rank", "u4"), ("node", "S64"), ("interface", "S16"), ("step", "u4"), ("begin", "i8"),
+        ("compute", "u8"), ("communication", "u8"), ("waiting", "u8"), ("late", "i8"),
+    ),
+)  # fmt: skip
+"""``begin`` is in ns of CLOCK_MONOTONIC, the others are durations in ns. ``communication`` includes ``waiting``."""
+
+
+def step_tables(folder: Folder) -> Mapping[str, RowColumns]:
+    """Return the table of a recording's training jobs, if it has any, ordered by time. InvalidInput if damaged."""
+    with damage_as_invalid(folder.job_steps):
+        lines: list[dict[str, Any]] = sorted(read_lines(folder.job_steps), key=lambda line: int(line["ns"]))
+        if not lines:
+            return {}
+        _, rows = unpack(memoryview(SCHEMA.pack(lines)))
+        return {SCHEMA.table: columns_of(SCHEMA, np.array([line["ns"] for line in lines], np.int64), rows)}

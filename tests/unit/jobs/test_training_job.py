@@ -1,0 +1,80 @@
+"""The figures of training steps, from times that are given here."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Final
+
+import pytest
+
+from lab.errors import UsageError
+from lab.jobs.bus_bandwidth import RankSteps
+from lab.jobs.collective_job import RankPlace
+from lab.jobs.training_job import TrainingResult, run_training, training_result
+from lab.jobs.training_spec import load_training
+from lab.kernel.process.netns import Namespace
+from lab.rdma.measure import Nic
+
+MS: Final = 10**6
+SIZE: Final = 750_000
+SPEC: Final = load_training(
+    f"{{hosts: [h1, h2, h3], compute: 100ms, slower: {{h2: 30ms}}, allreduce: {SIZE}, steps: 2}}", "spec"
+)
+RATE: Final = 100_000_000
+
+
+def steps(*times: tuple[int, int, int]) -> RankSteps:
+    """Begin, end of the computation and end of each step, in ms."""
+    begins, computed, ends = (tuple(each * MS for each in column) for column in zip(*times, strict=True))
+    return RankSteps(begin_ns=begins, computed_ns=computed, end_ns=ends, wrong=1)
+
+
+def figures() -> TrainingResult:
+    """Rank 1 is 30 ms late in the first step; in the second, rank 2 is 5 ms late."""
+    measured = (
+        steps((0, 100, 210), (210, 310, 395)),
+        steps((0, 130, 210), (210, 310, 400)),
+        steps((5, 110, 215), (215, 315, 400)),
+    )
+    places = [RankPlace(rank=rank, host=f"h{rank + 1}", interface="eth1", device="d") for rank in range(3)]
+    return training_result(SPEC, list(zip(places, measured, strict=True)), link_rate=RATE, start_s=1.0)
+
+
+def test_the_straggler_is_the_rank_that_begins_the_collective_last() -> None:
+    first, second = figures().steps
+    assert (first.step, first.straggler, first.lateness_s) == pytest.approx((1, 1, 0.020))
+    assert (second.step, second.straggler, second.lateness_s) == pytest.approx((2, 2, 0.005))
+    assert (first.time_s, second.time_s) == pytest.approx((0.215, 0.190))
+    assert figures().time_s == pytest.approx(0.2025)
+
+
+def test_a_rank_computes_waits_and_communicates() -> None:
+    rank = figures().ranks[0]
+    assert rank.host == "h1"
+    assert (rank.step_s, rank.compute_s) == pytest.approx((0.1975, 0.1))
+    assert rank.communication_s == pytest.approx(0.0975)
+    assert rank.communication_share == pytest.approx(0.0975 / 0.1975)
+    assert rank.waiting_s == pytest.approx((0.030 + 0.005) / 2)
+    assert rank.late_s == pytest.approx((-0.010 + 0.000) / 2)
+    assert [each.late_s for each in figures().ranks] == pytest.approx([-0.005, 0.010, 0.0025])
+
+
+def test_the_arithmetic_is_the_longest_computation_and_the_transfer_at_the_rate_of_a_nic() -> None:
+    """2(n-1)/n of 750 kB at 100 Mb/s takes 80 ms; rank 1 computes 130 ms."""
+    result = figures()
+    assert result.roofline_s == pytest.approx(0.210)
+    assert result.jct_ratio == pytest.approx(0.2025 / 0.210)
+    assert (result.wrong, result.size) == (3, SIZE)
+    assert result.transfer_bps == pytest.approx(4 * SIZE * 8 / ((0.080 + 0.080) / 2))
+
+
+def test_each_step_of_each_rank_is_kept() -> None:
+    rows = figures().rank_steps
+    assert [(row.step, row.rank) for row in rows] == [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)]
+    assert [row.communication_ns // MS for row in rows] == [110, 80, 105, 85, 90, 85]
+
+
+def test_a_slower_host_must_run_a_rank() -> None:
+    nics = [Nic(f"h{number}", "eth1", Namespace("none"), "none", ip_address("10.0.0.1")) for number in (1, 3)]
+    with pytest.raises(UsageError, match="slower: h2 runs no rank"):
+        run_training(nics, SPEC, link_rate=RATE, report=lambda *_: None)
