@@ -48,7 +48,7 @@ def test_a_scattered_ring_crosses_the_spines_in_every_hop(incast: Fabric) -> Non
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--ranks", "9"), "9 ranks need 9 RDMA NICs, and there are 8"),
+        (("--ranks", "9"), "9 ranks need 9 hosts with RDMA, and there are 8"),
         (("h1", "h99"), "no host 'h99' in fabric incast"),
     ],
 )
