@@ -219,6 +219,26 @@ def test_without_pfc_two_senders_of_one_link_are_not_paused_and_the_buffer_drops
     assert router["queue3_drop_shared_packets"] == 2 * SENT + 1 - router["tx_prio3_packets"] > 0
 
 
+@pytest.mark.long
+def test_without_pfc_the_nics_slow_two_senders_down_and_nothing_is_lost(theirs: Theirs) -> None:
+    """Two QPs have at most 256 packets under way, 1.07 MB: more than Kmin, 150 KB; a group drops above 1.9 MB."""
+    said = rocelab("adopt", theirs.file, "--qos", "lossy", "--rate", "100Mbit", "--rdma").stderr
+    assert "congestion control limits QPs" not in said
+    rocelab("rdma", "bw", "h1", "h3", "--pair", "h2:h3", "--duration", "1", "--size", "4KiB")
+    told = rocelab_json("counters", "--all")
+    assert told["unbalanced"] == []
+    each = ((f"{node}:{name}", port) for node, of in told["nodes"].items() for name, port in of["interfaces"].items())
+    ports = {place: {name: count for name, count in port.items() if count} for place, port in each}
+    names = {name for port in ports.values() for name in port}
+    assert [name for name in names if "pause" in name or "drop" in name or name == "np_cnp_no_qp"] == []
+    marked = ports["r1:eth3"]["queue3_ecn_marked"]
+    assert ports["h3:eth1"]["np_ecn_marked_roce_packets"] == marked > 0
+    senders = [ports["h1:eth1"], ports["h2:eth1"]]
+    handled, ignored = (sum(sender.get(f"rp_cnp_{what}", 0) for sender in senders) for what in ("handled", "ignored"))
+    assert handled > 0
+    assert handled + ignored == ports["h3:eth1"]["np_cnp_sent"]  # those of a QP that has ended meanwhile are ignored
+
+
 def test_a_connection_lives_while_ports_come_and_go(theirs: Theirs) -> None:
     with theirs.talk("h3") as server:
         assert server.stdout is not None
