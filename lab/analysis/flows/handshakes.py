@@ -1,22 +1,43 @@
-"""Pair QPs by the handshakes of connection managers: REQ and REP name both QPs (IBA vol. 1 section 12.6)."""
+"""Pair QPs by the handshakes of connection managers: REQ and REP name both QPs (IBA vol. 1 section 12.6).
+
+A manager sends a REQ again while it has no answer: REP, REJ, or MRA, which asks for more time (section 12.6.4).
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from lab.analysis.flows.streams import stream_key
+from lab.analysis.results.analysis_facts import UnansweredRequest
+from lab.analysis.results.number_format import address, vni_or_none
 from lab.wire import mad
 from lab.wire.opcodes import Opcode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from lab.analysis.decode.columns import Columns, Roce
     from lab.analysis.flows.streams import Streams
     from lab.analysis.read.packet_batch import PacketBatch
 
 _KEPT: Final = 16384
 _TO_MAD: Final = 20  # BTH and DETH
+_APART: Final = 10_000_000
+"""ns between transmissions of one REQ: less is another link or a mirror. Linux waits for seconds."""
+_TIMES: Final = 3
+"""Transmissions that prove that no answer came."""
+_ANSWERS: Final = frozenset(("CM REP", "CM REJ", "CM MRA"))
+
+
+@dataclass(slots=True)
+class _Request:
+    interface: int
+    first: int  # ns
+    last: int
+    times: int = 1
 
 
 class Handshakes:
@@ -25,6 +46,7 @@ class Handshakes:
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
         self._asked: dict[tuple[object, ...], int] = {}
+        self._waiting: dict[tuple[object, ...], _Request] = {}  # keyed as _asked is
         self._agreed: dict[bytes, bytes] = {}
 
     def add(self, batch: PacketBatch, columns: Columns, roce: Roce) -> None:
@@ -34,9 +56,37 @@ class Handshakes:
             begin = int(columns.bth[row]) + _TO_MAD
             end = min(begin + mad.SIZE, int(batch.start[row] + batch.captured[row]))
             told = mad.parse(batch.data[begin:end].tobytes())
-            if told is not None and told.qpn is not None:
-                hosts = (tuple(columns.src[:, row].tolist()), tuple(columns.dst[:, row].tolist()))
-                self._take(int(columns.vni[row]), hosts, told)
+            if told is None:
+                continue
+            hosts = (tuple(columns.src[:, row].tolist()), tuple(columns.dst[:, row].tolist()))
+            vni = int(columns.vni[row])
+            if told.name in _ANSWERS:
+                self._waiting.pop((vni, *reversed(hosts), told.remote), None)
+            if told.qpn is not None:
+                if told.name == "CM REQ":
+                    self._request((vni, *hosts, told.local), int(batch.interface[row]), int(batch.time[row]))
+                self._take(vni, hosts, told)
+
+    def _request(self, key: tuple[object, ...], interface: int, time: int) -> None:
+        request = self._waiting.get(key)
+        if request is None:
+            if len(self._waiting) < _KEPT:
+                self._waiting[key] = _Request(interface, time, time)
+        elif time - request.last >= _APART:
+            request.times, request.last = request.times + 1, time
+
+    def unanswered(self, links: Sequence[str]) -> Iterator[UnansweredRequest]:
+        """Yield connection requests that were sent again and again; ``links`` are interface names by number."""
+        for (vni, src, dst, _), request in self._waiting.items():
+            if request.times >= _TIMES:
+                yield UnansweredRequest(
+                    link=links[request.interface],
+                    src=address(src),  # type: ignore[arg-type] # four words, as _request has put them there
+                    dst=address(dst),  # type: ignore[arg-type]
+                    vni=vni_or_none(vni),  # type: ignore[arg-type]
+                    times=request.times,
+                    seconds=(request.last - request.first) / 1e9,
+                )
 
     def _take(self, vni: int, hosts: tuple[tuple[int, ...], tuple[int, ...]], told: mad.Mad) -> None:
         src, dst = hosts

@@ -258,6 +258,18 @@ class IcmpError:
 
 
 @dataclass(frozen=True, slots=True)
+class UnansweredRequest:
+    """A connection request (CM REQ) that ``src`` sent ``times`` times in ``seconds`` without an answer."""
+
+    link: str
+    src: str
+    dst: str
+    vni: int | None
+    times: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class LoopLink:
     """A looping packet at one link: ``times`` it passed, and the MAC addresses between which it passed.
 
@@ -474,6 +486,7 @@ class AnalysisFacts:
     loops: tuple[Loop, ...]
     size_losses: tuple[SizeLoss, ...]
     icmp_errors: tuple[IcmpError, ...]
+    unanswered_requests: tuple[UnansweredRequest, ...]
     tunnels: tuple[TunnelFacts, ...]
     icrc: Icrcs
     icrc_errors: tuple[IcrcErrors, ...]

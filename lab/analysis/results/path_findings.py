@@ -28,9 +28,10 @@ _MEANINGS: Final = {
 
 
 def path_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
-    """Yield losses by size, then ICMP errors, then ICRCs."""
+    """Yield losses by size, then ICMP errors, unanswered connection requests and ICRCs."""
     yield from _sizes(facts)
     yield from _icmp(facts)
+    yield from _requests(facts)
     yield from _icrcs(facts)
 
 
@@ -73,6 +74,26 @@ def _icmp(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
             count=len(names),
             examples=names[:_EXAMPLES],
         )
+
+
+def _requests(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
+    if not facts.unanswered_requests:
+        return
+    first = facts.unanswered_requests[0]
+    names = tuple(
+        dict.fromkeys(
+            f"{each.src} to {each.dst}{'' if each.vni is None else f' in VNI {each.vni}'} at {each.link}"
+            for each in facts.unanswered_requests
+        )
+    )
+    more = "" if len(names) == 1 else f", and {len(names) - 1} more"
+    yield CaptureFinding(
+        f"{names[0]}{more}: a connection request (CM REQ) was sent {first.times} times without an answer",
+        "the connection manager there does not receive it, or its answers are lost: the address is wrong, the host "
+        "or its RDMA device is down, or a filter drops UDP 4791",
+        count=len(names),
+        examples=names[:_EXAMPLES],
+    )
 
 
 def _icrcs(facts: AnalysisFacts) -> Iterator[CaptureFinding]:

@@ -97,6 +97,37 @@ def test_one_direction_or_one_retry_are_not_enough() -> None:
     assert not never(asked_again([packets.send(9)], *ANSWERED, times=2))
 
 
+def connecting(*others: tuple[int, int, bytes], times: int = 4, vxlan: bool = False) -> list[CaptureFinding]:
+    """A connection manager that sends its REQ every 4 s; both links of a router see each."""
+    frame = packets.request_connection(1, 0x11, 0)
+    frame = packets.vxlan(frame) if vxlan else frame
+    asked = [(time * 4000 * MS + link, link, frame) for time in range(times) for link in (0, 1)]
+    facts = timed(*sorted([*others, *asked]))
+    return [found for found in facts.findings if "connection request" in found.what]
+
+
+@pytest.mark.parametrize("vxlan", [False, True])
+def test_a_connection_request_that_nobody_answers_is_told(vxlan: bool) -> None:
+    (finding,) = connecting(vxlan=vxlan)
+    assert "was sent 4 times without an answer" in finding.what
+    assert ("in VNI 10" in finding.what) is vxlan
+
+
+def test_one_that_another_s_answer_belongs_to_is_still_unanswered() -> None:
+    other = (5 * MS, 0, packets.accept_connection(9, 2, 0x22, 0))
+    assert connecting(other)
+
+
+@pytest.mark.parametrize("attribute", [0x11, 0x12, 0x13], ids=["MRA", "REJ", "REP"])
+def test_a_request_with_any_answer_is_not_called_unanswered(attribute: int) -> None:
+    answer = packets.management(packets.BACK, attribute, bytes.fromhex("0000000900000001").ljust(60, bytes(1)))
+    assert not connecting((9000 * MS, 0, answer), times=3)
+
+
+def test_two_transmissions_of_a_request_are_not_enough() -> None:
+    assert not connecting(times=2)
+
+
 def test_a_requester_that_goes_on_has_its_answers_elsewhere() -> None:
     """Two losses are mended, then new packets follow: something answered, though not here."""
     assert not never(asked_again([packets.send(9)], *ANSWERED, (1600 * MS, 0, packets.send(10))))
