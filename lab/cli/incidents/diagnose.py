@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lab.cli.kit.complete import FabricOption, run_names
-from lab.cli.kit.output import JsonFlag, print_json, stdout, table
+from lab.cli.kit.output import JsonFlag, print_json, print_note, stdout, table
 from lab.cli.kit.run_name import folder_of
 from lab.errors import ExitCode, UsageError
 
@@ -137,11 +137,18 @@ def _of_a_fabric(name: str | None, seconds: float, *, probe: bool, settings: boo
     fabric = open_fabric(name)
     if probe:
         require_ports(fabric)
+        print_note(f"probing for about {_longest(fabric)} s at most, then observing for {seconds:g} s")
     with tempfile.TemporaryDirectory(prefix="rocelab-") as folder:
         busy = partial(_probing, fabric) if probe else None
         window = record_window(fabric, Path(folder) / "window", seconds, busy, audited=settings)
         plan = plan and not fabric.state.challenge.exists()
         return _of_a_run(Path(folder) / "window", window, None, None, plan=plan)
+
+
+def _longest(fabric: Fabric) -> int:
+    from lab.scenario.probes.probe_traffic import longest  # noqa: PLC0415 - see _of_a_run
+
+    return longest(fabric.topology)
 
 
 def _probing(fabric: Fabric, recorder: Recorder) -> AbstractContextManager[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.causes.cause import Cause
-from lab.diagnose.symptoms import loss_symptoms, vanishing
+from lab.diagnose.symptoms import loss_symptoms, path_delays, vanishing
 
 if TYPE_CHECKING:
     from lab.diagnose.symptom import Symptom
@@ -55,5 +55,15 @@ CONSERVATION_CAUSES: Final = (
         fix="look for a mirror or a loop on {place}, then replace the optic and cable",
         words="One end receives more packets than the other sends. RDMA devices discard the copies, and answer each"
         " with an acknowledgement.",
+    ),
+    Cause(
+        "link-delay", "a path takes longer than others of as many hops",
+        needs=(path_delays.a_path_is_slow,),
+        rival="link-rate",
+        tell="rocelab diagnose --probe --json: the delays; rocelab qos show {node}: whether a rate differs",
+        fix="compare {place} with its siblings: a longer fibre, a media converter, a retimer or a lower rate",
+        words="Even the fastest of a hundred small packets takes longer there, so that no queue explains it. QPs on"
+        " this path are slower, and those that change paths arrive out of order.",
+        fallback=True,
     ),
 )  # fmt: skip

@@ -6,7 +6,7 @@ The probed addresses are those of the fabric's plan, as for the pings of ``lab.s
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Interface
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lab.kernel.packets.arp import Question, ask
 from lab.model.hosts import parse_pair
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from lab.scenario.stage import Stage
+
+LONGEST_ARP: Final = 2
+"""Seconds: two requests, each with a second for answers."""
 
 Asked = tuple[str, Question]
 """An ARP probe, and the node that sends it."""

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _PORT: Final = 61300
 """The UDP source port: above those of the path sweep."""
 _ROUNDS: Final = 3
+LONGEST_OF_PAIRS: Final = 2
+"""Seconds: the rounds, and a second for what is late."""
 _PAUSE: Final = 0.01
 """Seconds between rounds."""
 MOST: Final = 20_000

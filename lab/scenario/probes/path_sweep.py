@@ -36,6 +36,8 @@ _EVERY: Final = 10
 """One in so many rounds includes a large packet."""
 _SHARE: Final = 4
 """A host sends at most its link's rate divided by this."""
+LONGEST_OF_PATHS: Final = 5
+"""Seconds: asking for the paths, the rounds, and a second for what is late."""
 _HOPS: Final = 16
 _AT_ONCE: Final = 8
 

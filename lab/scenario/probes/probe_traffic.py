@@ -8,6 +8,7 @@ build queues.
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
@@ -21,10 +22,10 @@ from lab.model.topology import Role
 from lab.rdma import sysfs
 from lab.rdma.nic_choice import nics_of
 from lab.scenario import orphans
-from lab.scenario.probes.arp_probe import ask_around
+from lab.scenario.probes.arp_probe import LONGEST_ARP, ask_around
 from lab.scenario.probes.nic_rings import host_of, is_named, links_of_nic, rings
-from lab.scenario.probes.pair_sweep import sweep_pairs
-from lab.scenario.probes.path_sweep import sweep_paths
+from lab.scenario.probes.pair_sweep import LONGEST_OF_PAIRS, sweep_pairs
+from lab.scenario.probes.path_sweep import LONGEST_OF_PATHS, sweep_paths
 from lab.scenario.traffic.patterns import ring
 from lab.scenario.traffic.workload import ping_words
 
@@ -92,6 +93,12 @@ def _absent(stage: Stage) -> set[str]:
     for name in sorted(absent):
         stage.recorder.note("held back", said=f"probes of {name}: it does not answer")
     return absent
+
+
+def longest(topology: Topology) -> int:
+    """Return the most seconds that the probes before the writes take, if nothing answers."""
+    pings = 2 * sum(len(nics) for nics in rings(topology))
+    return math.ceil(pings / _AT_ONCE) + LONGEST_ARP + LONGEST_OF_PAIRS + LONGEST_OF_PATHS
 
 
 def _has_device(stage: Stage, nic: str) -> bool:

@@ -31,6 +31,7 @@ _MEMBERS: Final = {
         "spine-as-bottleneck",
     ),
     "duplicate": ("link-duplicate",),
+    "delay": ("link-delay",),
     "unnamed": ("silent-drop",),
     "capacity": ("incast", "parking-lot", "victim-flow"),
 }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from lab.diagnose.facts import LinkEvent, PortFacts, Ran, SessionChange, Silence, StartedTransfer, WindowFacts
+from lab.diagnose.facts import LinkEvent, PortFacts, Ran, SessionChange, Silence, StartedTransfer, Swept, WindowFacts
 from lab.model.load import read_topology
 from lab.scenario import library
 from tests.unit.diagnose import made_addresses, made_congestion, made_conservation, made_overlay
@@ -148,8 +148,20 @@ def astray(**changes: dict[str, tuple[str, ...]]) -> dict[str, dict[str, tuple[s
     return {switch: {**known, **changes.get(switch, {})} for switch, known in routes().items()}
 
 
+def timed(delay: float) -> tuple[Swept, ...]:
+    """Paths from h1 to h5 by each spine, of which the first has this delay."""
+    return tuple(
+        Swept(
+            1.0, ("h1:eth1", f"leaf1:swp{spine}", f"spine{spine}:swp2", "leaf2:swp3"), 61000 + spine, 9000,
+            100, 100, 10, 10, slow,
+        )
+        for spine, slow in ((1, delay), (2, 90e-6))
+    )  # fmt: skip
+
+
 CASES: list[tuple[str, str, WindowFacts, WindowFacts]] = [
     ("pfc-storm", "h8:eth1", facts(STORM), facts(with_lanes(STORM, {"leaf2:swp6": {"resumes_in": 24}}))),
+    ("link-delay", "leaf1:swp1--spine1:swp1", facts({}, swept=timed(5e-3)), facts({}, swept=timed(200e-6))),
     ("pfc-watchdog-missing", "leaf2:swp6", facts(STORM, qos=WATCHED, current=True), facts(STORM, current=True)),
     (
         "pfc-watchdog-missing", "leaf2:swp6",

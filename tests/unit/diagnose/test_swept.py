@@ -10,7 +10,7 @@ import pytest
 from lab.diagnose.cause_engine import diagnose
 from lab.diagnose.diagnosis import DiagnosisOutcome
 from lab.diagnose.facts import GaveUp, Ran, Swept
-from lab.diagnose.symptoms import host_symptoms, probes
+from lab.diagnose.symptoms import host_symptoms, path_delays, probes
 from tests.unit.diagnose.made_facts import ADDRESSES, PEERS, Lanes, facts, first
 
 if TYPE_CHECKING:
@@ -46,6 +46,17 @@ def link(came: int, octets: int) -> Lanes:
         packets, size = rest if port == "leaf1:swp1" else sent
         lanes[PEERS[port]] = {"rx_packets": packets, "rx_bytes": size}
     return lanes
+
+
+def delayed(*slow: tuple[tuple[str, str], int], direct: float = 90e-6) -> WindowFacts:
+    """All paths, of which these take 5 ms longer."""
+    return swept(
+        *(
+            replace(path(leaves, spine), delay=direct + 0.005 * ((leaves, spine) in slow))
+            for leaves in (THERE, BACK)
+            for spine in (1, 2)
+        )
+    )
 
 
 def places(signs: object) -> list[str]:
@@ -153,3 +164,54 @@ def test_what_is_missing_without_a_cause_is_unknown(came: int) -> None:
     found = diagnose(swept(replace(path(THERE, 1), came=came, large_came=0)))
     assert (found.outcome, found.causes) == (DiagnosisOutcome.UNKNOWN, ())
     assert found.unexplained[0].source == "sweep"
+
+
+def test_paths_of_the_same_delay_are_no_symptom() -> None:
+    """Nor are those of which it is not known, nor a few microseconds."""
+    few = replace(path(THERE, 1), delay=200e-6)
+    for window in (delayed(), swept(), swept(few, replace(path(BACK, 1), delay=90e-6))):
+        assert not list(path_delays.a_path_is_slow(window))
+        assert diagnose(window).outcome is DiagnosisOutcome.HEALTHY
+
+
+def test_of_a_slow_path_what_no_fast_path_uses_is_named() -> None:
+    """With two leaves, each half of the path may be it, and the other direction is fast."""
+    found = diagnose(delayed((THERE, 1)))
+    assert [(each.cause, each.confidence) for each in found.causes] == [("link-delay", 0.45)]
+    assert set(found.causes[0].places) == {"leaf1:swp1--spine1:swp1", "spine1:swp2--leaf2:swp1"}
+    assert found.causes[0].evidence[0].value == 5090
+
+
+def test_a_link_that_is_slow_both_ways_is_named_if_a_fast_path_uses_the_other() -> None:
+    """A third leaf's path ends on the link from spine1 to leaf2."""
+    third = Swept(1.0, ("h9:eth1", "leaf3:swp1", "spine1:swp2"), 61009, 9000, 100, 100, 10, 10, 90e-6)
+    window = delayed((THERE, 1), (BACK, 1))
+    ends = {port for each in window.swept if each.path[1] == "leaf2:swp1" for port in each.path[:2]}
+    back = replace(third, path=("h9:eth1", *sorted(ends)), port=61010)
+    (cause,) = diagnose(replace(window, swept=(*window.swept, *alike(third, back)))).causes
+    assert (cause.cause, cause.confidence) == ("link-delay", 0.9)
+    assert cause.places in {("leaf1:swp1--spine1:swp1",), ("spine1:swp1--leaf1:swp1",)}
+
+
+def alike(*paths: Swept) -> list[Swept]:
+    """Paths of four hops, as the others."""
+    return [replace(each, path=(*each.path, "leaf3:swp9")[:4]) for each in paths]
+
+
+def test_a_slow_switch_is_named_if_no_link_is_common() -> None:
+    """Of three leaves, all paths by spine1 are slow."""
+    ports = {("leaf1", "leaf2"): "h1", ("leaf2", "leaf3"): "h5", ("leaf3", "leaf1"): "h9"}
+    window = delayed()
+    slow, fast = (
+        [
+            replace(
+                path(THERE, spine),
+                path=(f"{host}:eth1", f"{src}:swp{spine}", f"spine{spine}:swp{dst[-1]}", f"{dst}:swp3"),
+                delay=delay,
+            )
+            for (src, dst), host in ports.items()
+        ]
+        for spine, delay in ((1, 0.005), (2, 90e-6))
+    )
+    signs = list(path_delays.a_path_is_slow(replace(window, swept=(*slow, *fast))))
+    assert [(sign.place, sign.weight) for sign in signs] == [("spine1", 0.9)]

@@ -89,6 +89,18 @@ def test_a_host_that_sends_in_a_lossy_class_is_found() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("fault", [("link-delay", "leaf1--spine1", "delay=2ms")], indirect=True)
+@pytest.mark.usefixtures("fault")
+def test_a_slow_link_is_found_where_nobody_sends() -> None:
+    """Between two leaves it may be either link of the path."""
+    first = diagnosed("--probe", expect=1)["causes"][0]
+    links = [{end.partition(":")[0] for end in place.split("--")} for place in first["places"]]
+    assert first["cause"] == "link-delay"
+    assert sorted(links, key=sorted) == [{"leaf1", "spine1"}, {"leaf2", "spine1"}]
+    assert all(2000 < line["value"] < 5000 for line in first["evidence"])
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("fault", [("link-mtu", "h1--leaf1", "mtu=1500")], indirect=True)
 @pytest.mark.usefixtures("fault")
 def test_a_hosts_link_that_takes_smaller_packets_than_its_siblings_is_found() -> None:
