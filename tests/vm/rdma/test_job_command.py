@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from lab.kernel.process import netns_processes
-from tests.fabric.command import only_line, rocelab, rocelab_json
+from tests.fabric.command import forked, only_line, rocelab, rocelab_json
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from lab.backends.backend import Fabric
@@ -41,6 +43,19 @@ def test_a_scattered_ring_crosses_the_spines_in_every_hop(incast: Fabric) -> Non
     assert row["jct_ratio"] > 1
     ring = 4 * 2 * 3 / 4 * SIZE
     assert ring < uplink_bytes(incast) - before < 1.1 * ring
+    assert ranks_running(incast) == 0
+
+
+def test_ctrl_c_ends_every_rank(incast: Fabric) -> None:
+    """The signal comes during a step; the exit code is that of all interrupted commands, 130 in a shell."""
+    before = uplink_bytes(incast)
+    with forked(*RING, "--ranks", "4", "--placement", "scattered", "--iterations", "10000") as job:
+        while uplink_bytes(incast) < before + 10 * SIZE:
+            assert not job.is_over(0.1), job.so_far()
+        assert ranks_running(incast) == 4
+        job.send_signal(signal.SIGINT)
+        ended = job.end(PATIENCE)
+    assert (ended.returncode, only_line(ended.stderr)) == (-signal.SIGINT, "error: ended by SIGINT")
     assert ranks_running(incast) == 0
 
 
