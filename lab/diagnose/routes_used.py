@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address, ip_network
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,11 +36,9 @@ def way(facts: WindowFacts, src: str, dst: str) -> list[tuple[str, int]]:
 
 def next_hops(routes: Mapping[str, tuple[str, ...]], address: str) -> tuple[str, ...]:
     """Return the next hops' interfaces of the longest prefix that contains an address; empty without a route."""
-    wanted = ip_address(address)
+    wanted = _address(address)
     having = [
-        (network.prefixlen, hops)
-        for prefix, hops in routes.items()
-        if hops and (network := ip_network(prefix, strict=False)).version == wanted.version and wanted in network
+        (network.prefixlen, hops) for prefix, hops in routes.items() if hops and wanted in (network := _network(prefix))
     ]
     return max(having)[1] if having else ()
 
@@ -47,10 +46,23 @@ def next_hops(routes: Mapping[str, tuple[str, ...]], address: str) -> tuple[str,
 def remote_prefixes(facts: WindowFacts, switch: str) -> dict[str, tuple[str, ...]]:
     """Return a switch's IPv4 routes, by prefix, to hosts that are not attached to it."""
     own = {port.interface for port in facts.ports_of(switch) if facts.is_host(port.peer)}
-    found = {}
-    for address in facts.addresses.values():
-        for prefix, hops in facts.routes.get(switch, {}).items():
-            network = ip_network(prefix, strict=False)
-            if hops and network.version == 4 and ip_address(address) in network and not own & set(hops):
-                found[prefix] = hops
-    return found
+    addresses = [_address(address) for address in facts.addresses.values()]
+    return {
+        prefix: hops
+        for prefix, hops in facts.routes.get(switch, {}).items()
+        if hops
+        and not own & set(hops)
+        and (network := _network(prefix)).version == 4
+        and any(address in network for address in addresses)
+    }
+
+
+@lru_cache(maxsize=16_384)
+def _network(prefix: str) -> IPv4Network | IPv6Network:
+    """Return a prefix as a network. The same few are asked for thousands of times in one diagnosis."""
+    return ip_network(prefix, strict=False)
+
+
+@lru_cache(maxsize=16_384)
+def _address(text: str) -> IPv4Address | IPv6Address:
+    return ip_address(text)
