@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from lab.errors import InvalidInput
 from lab.telemetry.read.recording import described
 from lab.telemetry.record.cast import write_cast
 from lab.telemetry.store.job_steps import step_tables
@@ -16,6 +17,8 @@ from lab.telemetry.store.row_parquet import write_row_tables
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lab.telemetry.store.row_tables import RowColumns
+
 
 def finish(folder: Folder, about: Mapping[str, Any]) -> None:
     """Convert the log to tables and events, then delete it; OSError if the disk is full, and the log is kept.
@@ -25,7 +28,8 @@ def finish(folder: Folder, about: Mapping[str, Any]) -> None:
     log = LogStore(folder.log)
     folder.tables.mkdir(exist_ok=True)
     write_tables(log, folder.tables, wall_offset(about))
-    row_tables = {**log.row_tables, **step_tables(folder)}
+    steps, lacks = _training_steps(folder)
+    row_tables = {**log.row_tables, **steps}
     write_row_tables(row_tables, folder.rows, wall_offset(about))
     with folder.events.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(event) + "\n" for event in log.events())
@@ -33,5 +37,17 @@ def finish(folder: Folder, about: Mapping[str, Any]) -> None:
     ns = log.samples["ns"]
     seconds = (int(ns[-1]) - int(about["start_ns"])) / 10**9 if len(ns) else 0.0
     rows = [table.schema.as_data() for table in row_tables.values()]
-    write_json(folder.about, {**about, "complete": True, "seconds": seconds, "tables": described(log), "rows": rows})
+    why = about.get("why") or lacks
+    write_json(
+        folder.about,
+        {**about, "why": why, "complete": True, "seconds": seconds, "tables": described(log), "rows": rows},
+    )
     folder.log.unlink()
+
+
+def _training_steps(folder: Folder) -> tuple[Mapping[str, RowColumns], str]:
+    """Return the table of training jobs, or why there is none: their file is damaged, which costs nothing else."""
+    try:
+        return step_tables(folder), ""
+    except InvalidInput as error:
+        return {}, f"it has no steps of training jobs: {folder.job_steps.name}: {error.problems[0].message}"

@@ -14,7 +14,7 @@ from lab.telemetry.store.recording_folder import damage_as_invalid, read_lines
 from lab.telemetry.store.row_tables import RowSchema, columns_of, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lab.telemetry.store.recording_folder import Folder
     from lab.telemetry.store.row_tables import RowColumns
@@ -36,5 +36,19 @@ def step_tables(folder: Folder) -> Mapping[str, RowColumns]:
         lines: list[dict[str, Any]] = sorted(read_lines(folder.job_steps), key=lambda line: int(line["ns"]))
         if not lines:
             return {}
+        _require_types(lines)
         _, rows = unpack(memoryview(SCHEMA.pack(lines)))
         return {SCHEMA.table: columns_of(SCHEMA, np.array([line["ns"] for line in lines], np.int64), rows)}
+
+
+def _require_types(lines: Sequence[Mapping[str, Any]]) -> None:
+    """Raise ValueError on values that NumPy would convert, or cut to the bits of their column."""
+    for name, of in SCHEMA.columns:
+        values = [line[name] for line in lines]
+        if of.startswith("S"):
+            fits = all(isinstance(value, str) for value in values)
+        else:
+            bounds = np.iinfo(of)
+            fits = all(type(value) is int and bounds.min <= value <= bounds.max for value in values)
+        if not fits:
+            raise ValueError(f"a value of {name} is not of type {of}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,3 +75,26 @@ def test_lines_that_no_command_writes_are_one_clear_line(made: Made, line: bytes
     made.folder.job_steps.write_bytes(line)
     with pytest.raises(InvalidInput, match=r"job_steps\.jsonl"):
         _ = Recording.open(made.killed()).grown
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"rank": 1.5}, {"rank": True}, {"rank": "1"}, {"rank": -1}, {"rank": 2**32}, {"rank": None}, {"compute": -1},
+        {"compute": -1.0}, {"begin": 2**63}, {"late": float("nan")}, {"job": 5}, {"node": None}, {"interface": ["e"]},
+    ],
+)  # fmt: skip
+def test_a_value_of_another_type_is_not_read_as_one_of_its_own(made: Made, changed: dict[str, Any]) -> None:
+    made.folder.job_steps.write_text(json.dumps(step(0, 1) | changed) + "\n", encoding="utf-8")
+    with pytest.raises(InvalidInput, match=r"job_steps\.jsonl"):
+        _ = Recording.open(made.killed()).grown
+
+
+def test_a_cut_line_costs_the_steps_and_not_the_recording(made: Made) -> None:
+    """A command that found the disk full has cut it, and the next one has written behind it."""
+    before = made.folder.job_steps.read_bytes()
+    made.folder.job_steps.write_bytes(before[:30] + before)
+    recording = Recording.open(made.finished())
+    assert not recording.incomplete
+    assert recording.grown == ()
+    assert recording.why == "it has no steps of training jobs: job_steps.jsonl: line 1 is damaged"
