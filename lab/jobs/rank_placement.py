@@ -70,7 +70,7 @@ def place(
     if wanted > available:
         raise UsageError(
             f"{counted(wanted, 'rank')} need {counted(wanted, 'host')} with RDMA, and there are {available}",
-            f"use --ranks {available} or less, one for each host",
+            f"use at most {available} ranks, one for each host",
         )
     return tuple(_ordered(nics, leaf_of, rule, seed)[:wanted])
 

@@ -80,9 +80,9 @@ def test_two_nics_of_a_host_are_refused_with_its_name() -> None:
 
 @pytest.mark.parametrize("rule", PlacementRule)
 def test_more_ranks_than_hosts_are_refused(rule: PlacementRule) -> None:
-    with pytest.raises(UsageError, match="6 ranks need 6 hosts with RDMA, and there are 5: use --ranks 5 or less"):
+    with pytest.raises(UsageError, match="6 ranks need 6 hosts with RDMA, and there are 5: use at most 5 ranks"):
         place(NICS, LEAF_OF, 6, rule)
-    with pytest.raises(UsageError, match="4 ranks need 4 hosts with RDMA, and there are 3: use --ranks 3 or less"):
+    with pytest.raises(UsageError, match="4 ranks need 4 hosts with RDMA, and there are 3: use at most 3 ranks"):
         place(list(RAILS), RAILS, 4, rule)
 
 
