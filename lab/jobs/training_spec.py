@@ -33,10 +33,13 @@ if TYPE_CHECKING:
 MAX_COMPUTE: Final = 60.0
 """Seconds of the longest computation of a step."""
 MAX_RANKS: Final = 64
-_NAME: Final = "[A-Za-z0-9][A-Za-z0-9._-]*"
+_LONGEST_NAME: Final = 40
+_NAME: Final = f"[A-Za-z0-9][A-Za-z0-9._-]{{0,{_LONGEST_NAME - 1}}}"
 _MAX_PROBLEMS: Final = 50
 
-_Name = Annotated[str, PlainValidator(named(_NAME, 40, "a name", "use up to 40 letters, digits, dots and hyphens"))]
+_NAME_FORM: Final = f"use up to {_LONGEST_NAME} letters, digits, dots, hyphens and underscores"
+
+_Name = Annotated[str, PlainValidator(named(_NAME, _LONGEST_NAME, "a name", _NAME_FORM))]
 _Compute = Annotated[float, ranged(parse_time, format_time, (0.0, MAX_COMPUTE), "time", "100ms or 2s")]
 _Octets = Annotated[int, ranged(parse_size, format_size, (ELEMENT_OCTETS, MAX_JOB_SIZE), "size", "1MiB")]
 

@@ -49,7 +49,8 @@ def test_a_host_may_be_slower_than_the_others() -> None:
         (f"{SMALL}placement: pack\n", 4, "placement"),
         (f"{SMALL}stepz: 3\n", 4, "stepz is not a known key"),
         (f"{SMALL}slower: {{h1: fast}}\n", 4, "slower"),
-        (f"{SMALL}name: 'a b'\n", 4, "name"),
+        (f"{SMALL}name: 'a b'\n", 4, "name 'a b' is not a name: use up to 40 letters, digits, dots, hyphens and"),
+        (f"{SMALL}name: {'x' * 41}\n", 4, "name 'x{41}' is not a name: use up to 40 letters"),
         ("ranks: [1", 2, "is not valid YAML"),
     ],
 )
