@@ -63,18 +63,19 @@ def read_topology(path: Path, reaction: float = HOST_REACTION, also: Rules = no_
     return load_topology(read_text(path), str(path), reaction, also)
 
 
-def read_text(path: Path) -> str:
-    """Return the text of a file; raise UsageError with the reason if it cannot be read."""
+def read_text(path: Path, wanted: str = "a topology file", hint: str = "rocelab examples copy has some") -> str:
+    """Return the text of a file; raise UsageError with the reason if it cannot be read.
+
+    The remedy is to name the file that is ``wanted``, with a ``hint`` where it comes from.
+    """
     try:
         with path.open("rb") as file:
             raw = file.read(4 * MAX_TEXT + 1)
         return raw.decode()
     except FileNotFoundError as error:
-        raise UsageError(
-            f"there is no file {path}", "name a topology file; rocelab examples copy has some"
-        ) from error
+        raise UsageError(f"there is no file {path}", f"name {wanted}; {hint}") from error
     except IsADirectoryError as error:
-        raise UsageError(f"{path} is a directory", "name a topology file in it") from error
+        raise UsageError(f"{path} is a directory", f"name {wanted} in it") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 text", "save it as UTF-8") from error
     except (OSError, ValueError) as error:

@@ -148,7 +148,8 @@ def train(
 
     In a step, every rank computes for the given time, and then all ranks sum their gradients.
     """
-    spec = load_training(read_text(file), str(file))
+    text = read_text(file, "the file of a training job", "rocelab docs jobs has an example")
+    spec = load_training(text, str(file))
     fabric = open_fabric(name)
     rule = spec.placement if spec.hosts is None or "placement" in spec.model_fields_set else None
     nics = _placed(fabric, spec.hosts or (), spec.ranks, rule, spec.seed)

@@ -198,6 +198,17 @@ def train(tmp_path: Path, text: str, *words: str) -> Result:
     return said("train", str(file), *words)
 
 
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("none.yaml", "there is no file {}: name the file of a training job; rocelab docs jobs has an example"),
+        (".", "{} is a directory: name the file of a training job in it"),
+    ],
+)
+def test_a_file_of_a_training_job_is_not_called_a_topology(tmp_path: Path, name: str, why: str) -> None:
+    assert str(said("train", str(tmp_path / name)).exception) == why.format(tmp_path / name)
+
+
 def test_a_training_job_shows_each_rank_and_the_straggler(trained: Trained, tmp_path: Path) -> None:
     told = train(tmp_path, "hosts: [h5, h1, h6]")
     assert told.exit_code == 0
