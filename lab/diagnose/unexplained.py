@@ -18,6 +18,7 @@ from lab.diagnose.symptoms.loss_symptoms import (
     swallowed_by_a_switch,
     vanishes_on_a_link,
 )
+from lab.diagnose.symptoms.path_delays import slow_paths
 from lab.diagnose.symptoms.path_symptoms import a_link_goes_down, a_session_is_lost
 from lab.diagnose.symptoms.pause_symptoms import FOREVER, a_lossless_class_drops
 from lab.diagnose.symptoms.probes import probes_are_missing
@@ -33,12 +34,12 @@ _ANY = (
     not_conserved, a_lossless_class_drops, only_small_ones_pass, vanishes_on_a_link, swallowed_by_a_switch,
     sent_again,
     a_link_goes_down, a_session_is_lost, probes_are_missing, a_ping_is_not_answered, nobody_answers,
-    a_host_takes_nothing_in, no_probe_leaves, receivers_are_not_ready, somebody_gave_up,
+    a_host_takes_nothing_in, no_probe_leaves, receivers_are_not_ready, somebody_gave_up, slow_paths,
 )  # fmt: skip
 
 
 def trouble(facts: WindowFacts) -> Iterator[Evidence]:
-    """Yield evidence of losses, retransmissions, lost links and sessions, failed probes and stuck ports."""
+    """Yield evidence of losses, retransmissions, lost links and sessions, failed and slow probes, stuck ports."""
     for symptom in _ANY:
         for sign in symptom(facts):
             yield from sign.evidence[:2]

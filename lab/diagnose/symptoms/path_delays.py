@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.symptom import Evidence, Sign
@@ -11,71 +12,112 @@ if TYPE_CHECKING:
 
     from lab.diagnose.facts import Swept, WindowFacts
 
+Path = tuple[str, ...]
+"""The egress ports of a path."""
+
 _TIMES: Final = 2.0
 _MORE: Final = 150e-6
 """A slow path has this many times the delay of its fastest sibling, and so many seconds more.
 
-A path's delay is the least of a hundred packets: neither a queue nor a busy machine adds that much to all of them.
+A path's delay is the least of a hundred packets: a busy machine does not add that much to all of them.
 """
+_QUEUES: Final = 2.0
+"""Queues explain a delay of at most so many times that of their mean depth: a standing one delays all packets."""
 _CERTAIN: Final = 0.9
 _US: Final = 1e6
 
 
-def a_path_is_slow(facts: WindowFacts) -> Iterator[Sign]:
-    """Some paths of a sweep are slower than their siblings. Signs name what is common to all slow paths.
+@dataclass(frozen=True, slots=True)
+class _Slow:
+    """A slow path, and the delay of its fastest sibling in seconds."""
 
-    That is a link, or else a switch. Links in a direction that a fast path uses are ruled out. If several places fit,
-    each is named, with less certainty.
+    swept: Swept
+    best: float
+
+
+def a_path_is_slow(facts: WindowFacts) -> Iterator[Sign]:
+    """Some paths of a sweep are slower than their siblings. Signs name what is common to slow paths.
+
+    That is a link, or else a switch. Links in a direction that a fast path uses are ruled out. The place that most of
+    the slow paths use is named first, then that of the rest. If several places fit the same paths, each is named,
+    with less certainty.
     """
     slow, fast = _divided(facts)
-    if not slow:
-        return
-    places = _common(facts, slow, fast)
-    lines = tuple(_line(each, best) for each, best in slow)[:2]
-    for place in places:
-        yield Sign(place, lines, _CERTAIN / len(places))
+    while slow:
+        places, explained = _common(facts, slow, fast)
+        if not places:
+            return
+        lines = tuple(_line(each) for each in slow if each.swept.path in explained)[:2]
+        for place in places:
+            yield Sign(place, lines, _CERTAIN / len(places))
+        slow = [each for each in slow if each.swept.path not in explained]
 
 
-def _divided(facts: WindowFacts) -> tuple[list[tuple[Swept, float]], list[Swept]]:
-    """Return the slow paths, each with the delay of its fastest sibling, and the others."""
+def slow_paths(facts: WindowFacts) -> Iterator[Sign]:
+    """Some paths of a sweep are slower than their siblings, at whatever place."""
+    slow, _ = _divided(facts)
+    if slow:
+        yield Sign("", tuple(map(_line, slow)))
+
+
+def _divided(facts: WindowFacts) -> tuple[list[_Slow], list[Swept]]:
+    """Return the slow paths, and the fast ones. Those that their queues may slow down are neither."""
+    timed = [(each, each.delay) for each in facts.swept if each.delay is not None]
     fastest: dict[int, float] = {}
-    for each in facts.swept:
-        if each.delay is not None:
-            hops = len(each.path)
-            fastest[hops] = min(each.delay, fastest.get(hops, each.delay))
-    slow: list[tuple[Swept, float]] = []
+    for each, delay in timed:
+        hops = len(each.path)
+        fastest[hops] = min(delay, fastest.get(hops, delay))
+    slow: list[_Slow] = []
     fast: list[Swept] = []
-    for each in facts.swept:
-        if each.delay is None:
-            continue
+    for each, delay in timed:
         best = fastest[len(each.path)]
-        if each.delay > max(best * _TIMES, best + _MORE):
-            slow.append((each, best))
-        else:
+        most = max(best * _TIMES, best + _MORE)
+        if delay <= most:
             fast.append(each)
+        elif delay > most + _QUEUES * _queueing(facts, each):
+            slow.append(_Slow(each, best))
     return slow, fast
 
 
-def _common(facts: WindowFacts, slow: Sequence[tuple[Swept, float]], fast: Sequence[Swept]) -> list[str]:
+def _queueing(facts: WindowFacts, swept: Swept) -> float:
+    """Return the time that the queues of a path take to drain at their mean depth, in seconds."""
+    return sum(
+        lane.depth * 8 / rate
+        for port in swept.path
+        if (rate := facts.rate(port))
+        for lane in facts.by_port.get(port, ())
+    )
+
+
+def _common(facts: WindowFacts, slow: Sequence[_Slow], fast: Sequence[Swept]) -> tuple[list[str], frozenset[Path]]:
+    """Return the places that most slow paths and no fast path use, and these paths. Links come before switches."""
     sound = {port for each in fast for port in each.path}
-    links = [{_link(facts, port) for port in each.path if port not in sound} for each, _ in slow]
-    if shared := set.intersection(*links):
-        named: dict[frozenset[str], str] = {}
-        for port in (port for each, _ in slow for port in each.path if port not in sound):
-            named.setdefault(_link(facts, port), f"{port}--{facts.peer(port)}")
-        return [named[link] for link in named if link in shared]
-    passing = {port.partition(":")[0] for each in fast for port in each.path[1:]}
-    switches = [{port.partition(":")[0] for port in each.path[1:]} - passing for each, _ in slow]
-    return sorted(set.intersection(*switches))
+    passing = {node for each in fast for node in _switches(each.path)}
+    names: dict[frozenset[str], str] = {}
+    using: dict[str, set[Path]] = {}
+    for path in (each.swept.path for each in slow):
+        for port in path:
+            if port not in sound:
+                link = frozenset({port, facts.peer(port)})  # its direction does not matter
+                using.setdefault(names.setdefault(link, f"{port}--{facts.peer(port)}"), set()).add(path)
+    for path in (each.swept.path for each in slow):
+        for node in _switches(path):
+            if node not in passing:
+                using.setdefault(node, set()).add(path)
+    if not using:
+        return [], frozenset()
+    best = max(using, key=lambda place: len(using[place]))  # of equal ones the first: a link
+    alike = [place for place in using if using[place] == using[best] and ("--" in place) is ("--" in best)]
+    return alike, frozenset(using[best])
 
 
-def _link(facts: WindowFacts, port: str) -> frozenset[str]:
-    """Return the two ends of a link: its direction does not matter."""
-    return frozenset({port, facts.peer(port)})
+def _switches(path: Path) -> tuple[str, ...]:
+    return tuple(port.partition(":")[0] for port in path[1:])
 
 
-def _line(swept: Swept, best: float) -> Evidence:
-    says = f"us at least, and {best * _US:.0f} us on the fastest path of as many hops: {' '.join(swept.path)}"
+def _line(slow: _Slow) -> Evidence:
+    swept = slow.swept
+    says = f"us at least, and {slow.best * _US:.0f} us on the fastest path of as many hops: {' '.join(swept.path)}"
     return Evidence(
         says=says, of=swept.path[0], source="sweep", value=round((swept.delay or 0.0) * _US), at=swept.seconds
     )

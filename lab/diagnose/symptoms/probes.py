@@ -18,21 +18,18 @@ _MOST: Final = 0.5
 
 
 def missing(facts: WindowFacts) -> int:
-    """Return the number of packets of all sweeps that were sent and not received."""
-    of_paths = sum(each.sent - each.came + each.large_sent - each.large_came for each in facts.swept)
-    return of_paths + sum(each.sent - each.came for each in facts.swept_pairs)
+    """Return the number of packets of all sweeps that were sent and not received; copies do not count."""
+    counts = [(each.sent, each.came) for each in (*facts.swept, *facts.swept_pairs)]
+    counts += [(each.large_sent, each.large_came) for each in facts.swept]
+    return sum(max(0, sent - came) for sent, came in counts)
 
 
 def swept_to(facts: WindowFacts, nic: str) -> int:
     """Return how many packets of a sweep reached a NIC. They belong to a queue pair that no device has."""
     ends = {port.name for port in facts.links_of(nic)}
+    names = {nic, nic.partition(":")[0], facts.nic_of(nic)}  # as a pair names it: or its host, or its port's bond
     of_paths = sum(each.came + each.large_came for each in facts.swept if facts.peer(each.path[-1]) in ends)
-    return of_paths + sum(each.came for each in facts.swept_pairs if _is_nic(facts, each.dst, nic))
-
-
-def _is_nic(facts: WindowFacts, name: str, nic: str) -> bool:
-    """Return whether a swept NIC is ``h4:eth1``: it has its name, or that of its host, or of its port's bond."""
-    return name in {nic, nic.partition(":")[0]} or name == facts.nic_of(nic)
+    return of_paths + sum(each.came for each in facts.swept_pairs if each.dst in names)
 
 
 def only_small_probes_pass(facts: WindowFacts) -> Iterator[Sign]:

@@ -9,7 +9,7 @@ import pytest
 
 from lab.diagnose.cause_engine import diagnose
 from lab.diagnose.diagnosis import DiagnosisOutcome
-from lab.diagnose.facts import GaveUp, Ran, Swept
+from lab.diagnose.facts import GaveUp, Ran, Swept, SweptPair
 from lab.diagnose.symptoms import host_symptoms, path_delays, probes
 from tests.unit.diagnose.made_facts import ADDRESSES, PEERS, Lanes, facts, first
 
@@ -215,3 +215,49 @@ def test_a_slow_switch_is_named_if_no_link_is_common() -> None:
     )
     signs = list(path_delays.a_path_is_slow(replace(window, swept=(*slow, *fast))))
     assert [(sign.place, sign.weight) for sign in signs] == [("spine1", 0.9)]
+
+
+def of_three_leaves(*slow: str, delay: float = 0.005) -> tuple[Swept, ...]:
+    """All paths around a ring of three leaves by two spines, slow if they leave by one of these ports."""
+    ends = {("leaf1", "leaf2"): "h1", ("leaf2", "leaf3"): "h5", ("leaf3", "leaf1"): "h9"}
+    found = []
+    for (src, dst), host in ends.items():
+        for spine in (1, 2):
+            ports = (f"{host}:eth1", f"{src}:swp{spine}", f"spine{spine}:swp{dst[-1]}", f"{dst}:swp3")
+            taken = delay if set(ports) & set(slow) else 90e-6
+            found.append(replace(path(THERE, spine), path=ports, delay=taken))
+    return tuple(found)
+
+
+def test_of_two_slow_links_both_are_named() -> None:
+    """No link and no switch is common to all slow paths."""
+    found = diagnose(replace(delayed(), swept=of_three_leaves("leaf1:swp1", "leaf2:swp2")))
+    assert [each.cause for each in found.causes] == ["link-delay"]
+    assert {"leaf1:swp1--spine1:swp1", "leaf2:swp2--spine2:swp2"} <= set(found.causes[0].places)
+    assert not any("leaf3:swp1" in place for place in found.causes[0].places)
+
+
+def test_a_slow_path_of_which_each_part_is_fast_elsewhere_is_trouble() -> None:
+    """It has no place, and is not healthy either."""
+    bent = Swept(1.0, ("h1:eth1", "leaf1:swp1", "spine1:swp2", "leaf2:swp1"), 61009, 9000, 100, 100, 10, 10, 0.005)
+    straight = [replace(bent, path=(*bent.path[:3], "leaf2:swp3"), delay=90e-6)]
+    straight.append(replace(bent, path=("h2:eth1", "leaf1:swp2", "spine2:swp2", "leaf2:swp1"), delay=90e-6))
+    found = diagnose(replace(delayed(), swept=(bent, *straight)))
+    assert (found.outcome, found.causes) == (DiagnosisOutcome.UNKNOWN, ())
+    assert (found.unexplained[0].of, found.unexplained[0].value) == ("h1:eth1", 5000)
+
+
+def test_a_path_that_its_queues_slow_down_is_not_slow() -> None:
+    """50 KB take 4 ms at 100 Mb/s: an incast of others, during the sweep."""
+    busy = facts({"leaf2:swp3": {"depth": 50_000.0}}, devices=QUIET)
+    window = replace(busy, swept=tuple(replace(each, delay=0.004 if each.path[-1] == "leaf2:swp3" else 90e-6)
+                                       for each in ALL))  # fmt: skip
+    assert not list(path_delays.a_path_is_slow(window))
+    assert list(path_delays.a_path_is_slow(replace(window, lanes={})))
+
+
+def test_packets_that_arrive_twice_do_not_hide_those_that_are_missing() -> None:
+    twice, missing = SweptPair(1.0, "h1", "h2", 3, 4, None), SweptPair(1.0, "h2", "h1", 3, 2, None)
+    assert probes.missing(replace(swept(), swept_pairs=(twice, missing))) == 1
+    paths = swept(replace(path(THERE, 1), came=101), replace(path(THERE, 2), came=98, large_came=9))
+    assert probes.missing(paths) == 3
