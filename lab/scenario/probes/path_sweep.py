@@ -36,8 +36,8 @@ _EVERY: Final = 10
 """One in so many rounds includes a large packet."""
 _SHARE: Final = 4
 """A host sends at most its link's rate divided by this."""
-LONGEST_OF_PATHS: Final = 5
-"""Seconds: asking for the paths, the rounds, and a second for what is late."""
+_ASKING: Final = 4.0
+"""Seconds: asking for the paths, and a second for what is late."""
 _HOPS: Final = 16
 _AT_ONCE: Final = 8
 
@@ -114,6 +114,14 @@ def covering(stage: Stage, pair: str) -> dict[Path, int]:
     return dict(list(done.items())[:_PATHS])
 
 
+def longest_of_paths(topology: Topology) -> float:
+    """Return the most seconds that a path sweep takes: a fabric of slow links takes longer."""
+    links = [link for host in topology.hosts for link in topology.links_of(host.name)]
+    if topology.overlay is not None or not links:
+        return 0.0
+    return _ASKING + _ROUNDS * _between(max(link.mtu for link in links), _PATHS, min(link.rate for link in links))
+
+
 def _flow(stage: Stage, pair: str, port: int) -> SweepFlow:
     src, dst = (find_nic(stage.fabric, nic) for nic in parse_pair(pair))
     return SweepFlow(
@@ -134,5 +142,10 @@ def _large(topology: Topology, pairs: Sequence[str]) -> int:
 def _pause(topology: Topology, pairs: Sequence[str], paths: int) -> float:
     """Return the seconds between rounds, so that the sweep builds no queue."""
     slowest = min(links_of_nic(topology, nic)[0].rate for pair in pairs for nic in parse_pair(pair))
-    octets = _large(topology, pairs) / _EVERY + 150
-    return paths * octets * 8 * _SHARE / slowest
+    return _between(_large(topology, pairs), paths, slowest)
+
+
+def _between(large: int, paths: int, rate: int) -> float:
+    """Return the seconds between rounds over so many paths, with large packets of so many octets."""
+    octets = large / _EVERY + 150
+    return paths * octets * 8 * _SHARE / rate

@@ -25,7 +25,7 @@ from lab.scenario import orphans
 from lab.scenario.probes.arp_probe import LONGEST_ARP, ask_around
 from lab.scenario.probes.nic_rings import host_of, is_named, links_of_nic, rings
 from lab.scenario.probes.pair_sweep import LONGEST_OF_PAIRS, sweep_pairs
-from lab.scenario.probes.path_sweep import LONGEST_OF_PATHS, sweep_paths
+from lab.scenario.probes.path_sweep import longest_of_paths, sweep_paths
 from lab.scenario.traffic.patterns import ring
 from lab.scenario.traffic.workload import ping_words
 
@@ -98,7 +98,7 @@ def _absent(stage: Stage) -> set[str]:
 def longest(topology: Topology) -> int:
     """Return the most seconds that the probes before the writes take, if nothing answers."""
     pings = 2 * sum(len(nics) for nics in rings(topology))
-    return math.ceil(pings / _AT_ONCE) + LONGEST_ARP + LONGEST_OF_PAIRS + LONGEST_OF_PATHS
+    return math.ceil(pings / _AT_ONCE + LONGEST_ARP + LONGEST_OF_PAIRS + longest_of_paths(topology))
 
 
 def _has_device(stage: Stage, nic: str) -> bool:

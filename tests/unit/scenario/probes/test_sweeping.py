@@ -13,6 +13,7 @@ from lab.model.addressing import plan_addresses
 from lab.model.load import load_topology
 from lab.scenario.probes import path_sweep
 from lab.scenario.probes.path_sweep import covering, sweep_paths
+from lab.scenario.probes.probe_traffic import longest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -117,3 +118,13 @@ def test_what_was_not_counted_is_not_noted_as_lost(
     monkeypatch.setattr(path_sweep, "sweep", sweep)
     sweep_paths(stage, HOSTS)
     assert [note["text"] for note in stage.recorder.kept] == ["gave up"] * bool(failure)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("rate", "seconds"), [("100Mbit", 10), ("1Mbit", 117)])
+def test_the_longest_time_of_the_probes_depends_on_the_slowest_link(rate: str, seconds: int) -> None:
+    """32 paths, 100 rounds of 1050 octets at a quarter of the rate, and 8.5 s of pings, ARP and waiting."""
+    topology = load_topology(
+        f"name: slow\ndefaults: {{rate: {rate}, mtu: 9000}}\nqos: pfc-ecn\n"
+        "generate: {shape: leaf-spine, spines: 2, leaves: 2, hosts_per_leaf: 1}\n"
+    )
+    assert longest(topology) == seconds
