@@ -14,7 +14,7 @@ from lab.diagnose.diagnosis import DiagnosisOutcome
 from lab.diagnose.symptoms.probes import pinging
 from lab.model.hosts import parse_pair
 from lab.scenario.probes.nic_rings import nic_pairs
-from lab.telemetry.read.audits import read_audits
+from lab.telemetry.read.audits import audit_at, read_audits
 from lab.telemetry.store.session_states import TITLES, kinds_of
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Directed = tuple[str, str]
 """Two NICs, from which to which: ``h1``, or ``h1:eth2`` if hosts have several."""
 
+_NS: Final = 10**9
 _NAMED: Final = 3
 """Names that a line lists."""
 TRAFFIC: Final = "traffic between hosts"
@@ -45,15 +46,16 @@ def _unchecked(found: Diagnosis, recording: Recording, windows: Sequence[WindowF
     pairs = _announced(recording) if of_scenario else set()
     if not pairs:
         pairs = {each for one, other in nic_pairs(recording.topology) for each in ((one, other), (other, one))}
-    if silent := sorted(pairs - _talking(windows, pairs)):
+    if silent := sorted(pairs - talking(windows, pairs)):
         yield f"{len(silent)} of {len(pairs)} directed host pairs, {_names('->'.join(each) for each in silent)}"
     if unheard := _without_sessions(recording, found.end):
         yield f"the routing sessions of {_names(unheard)}"
-    audits = read_audits(recording.folder)
-    nodes = audits[-1].state.nodes.values() if audits else ()
-    unread = [f"{each.part} of {node.name}" for node in nodes for each in node.unread]
-    if not audits and not of_scenario:
-        yield "the settings of all nodes"
+    audit = audit_at(read_audits(recording.folder), recording.clock.start + round(found.end * _NS))
+    nodes = audit.state.nodes if audit else {}
+    unread = [f"{each.part} of {node.name}" for node in nodes.values() for each in node.unread]
+    absent = [node.name for node in recording.topology.nodes if node.name not in nodes]
+    if absent and (audit or not of_scenario):
+        yield f"the settings of {_names(absent) if audit else 'all nodes'}"
     if unread:
         yield f"settings that could not be read: {_names(unread)}"
     differing = dict.fromkeys(f"{each.object} of {each.node}" for each in found.differing)
@@ -80,7 +82,7 @@ def _announced(recording: Recording) -> set[Directed]:
     return found | {(dst, src) for src, dst in found}
 
 
-def _talking(windows: Sequence[WindowFacts], pairs: set[Directed]) -> set[Directed]:
+def talking(windows: Sequence[WindowFacts], pairs: set[Directed]) -> set[Directed]:
     """Return the pairs that exchanged something in one of the windows."""
     names: dict[str, list[str]] = {}
     for nic in dict.fromkeys(nic for pair in pairs for nic in pair):
@@ -88,7 +90,7 @@ def _talking(windows: Sequence[WindowFacts], pairs: set[Directed]) -> set[Direct
 
     def known(end: str) -> list[str]:
         mine = names.get(end.partition(":")[0], [])
-        return [each for each in mine if each == end or ":" not in each or ":" not in end]
+        return [each for each in mine if each == end or ":" not in each or (":" not in end and len(mine) == 1)]
 
     return {
         (one, other)
@@ -100,7 +102,7 @@ def _talking(windows: Sequence[WindowFacts], pairs: set[Directed]) -> set[Direct
 
 
 def _exchanges(facts: WindowFacts) -> Iterator[Directed]:
-    for transfer in facts.transfers:
+    for transfer in (each for each in facts.transfers if _has_received(facts, each.dst)):
         yield transfer.src, transfer.dst
         yield transfer.dst, transfer.src
     for swept in facts.swept:
@@ -120,6 +122,10 @@ def _exchanges(facts: WindowFacts) -> Iterator[Directed]:
 
 def _is_answered(ran: Ran) -> bool:
     return ran.argv[:1] == ("ping",) and ran.exit_code == 0
+
+
+def _has_received(facts: WindowFacts, nic: str) -> bool:
+    return any(lane.rx_packets for port in facts.links_of(nic) for lane in facts.by_port.get(port.name, ()))
 
 
 def _without_sessions(recording: Recording, until: float) -> list[str]:

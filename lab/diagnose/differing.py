@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from lab.audit.difference import PLAN, first_of_each
 from lab.audit.without_plan import differences_without_plan
 from lab.diagnose.symptom import matches
-from lab.telemetry.read.audits import read_audits
+from lab.telemetry.read.audits import audit_at, read_audits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,11 +45,9 @@ def with_differences(found: Diagnosis, recording: Recording, *, plan: bool) -> D
 
     ``plan`` also compares with the fabric's plan. Recordings without the settings of nodes have no differences.
     """
-    moments = read_audits(recording.folder)
-    if not moments:
+    moment = audit_at(read_audits(recording.folder), recording.clock.start + round(found.end * _NS))
+    if moment is None:
         return found
-    end = recording.clock.start + round(found.end * _NS)
-    moment = next((each for each in reversed(moments) if each.ns <= end), moments[0])
     known = {name: node for name, node in moment.state.nodes.items() if name in recording.topology.by_name}
     differences = differences_without_plan(replace(moment.state, nodes=known), recording.topology)
     if plan and moment.drift is not None:  # first: the plan's value is more exact than that of siblings

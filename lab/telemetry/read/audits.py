@@ -11,7 +11,7 @@ from lab.audit.difference import Difference
 from lab.telemetry.store.recording_folder import read_records
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lab.telemetry.store.recording_folder import Folder
 
@@ -38,6 +38,11 @@ def read_audits(folder: Folder) -> tuple[AuditMoment, ...]:
         nodes = {**nodes, **changed}
         found.append(AuditMoment(ns, FabricAudit(fabric, nodes), drift))
     return tuple(found)
+
+
+def audit_at(moments: Sequence[AuditMoment], ns: int) -> AuditMoment | None:
+    """Return the last settings of a recording until a time, or else its first ones; None if it has none."""
+    return next((each for each in reversed(moments) if each.ns <= ns), moments[0] if moments else None)
 
 
 def _line(line: Mapping[str, Any]) -> tuple[int, str, dict[str, NodeAudit], tuple[Difference, ...] | None]:

@@ -11,11 +11,14 @@ from typer.testing import CliRunner
 from lab.audit import snapshot
 from lab.audit.audited import NodeAudit, SysctlAudit, UnreadPart
 from lab.cli.app import app
+from lab.diagnose.coverage import talking
 from lab.diagnose.diagnosis import DiagnosisOutcome
+from lab.diagnose.facts import Ran
+from lab.diagnose.ip_stacks import Stack
 from lab.diagnose.run import diagnose_run
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.store import recording_folder as files
-from tests.unit.diagnose.made_facts import TOPOLOGY
+from tests.unit.diagnose.made_facts import TOPOLOGY, facts, writing
 from tests.unit.diagnose.recorded import begun, during
 
 if TYPE_CHECKING:
@@ -73,6 +76,7 @@ def test_healthy_is_what_was_checked_in_full(tmp_path: Path) -> None:
         ({"pairs": PAIRS[1:]}, f"1 of {len(PAIRS)} directed host pairs, h1->h2"),
         ({"sessions": SWITCHES[1:]}, f"the routing sessions of {SWITCHES[0]}"),
         ({"audits": {}}, "the settings of all nodes"),
+        ({"audits": {name: node for name, node in AUDITS.items() if name != "h2"}}, "the settings of h2"),
         (
             {"audits": AUDITS | {"h1": NodeAudit("h1", "host", unread=(UnreadPart("rdma", "no device"),))}},
             "settings that could not be read: rdma of h1",
@@ -89,7 +93,7 @@ def test_healthy_is_what_was_checked_in_full(tmp_path: Path) -> None:
             "the effect of settings that differ: sysctl net.ipv4.conf.all.rp_filter of h1",
         ),
     ],
-    ids=["no-probe", "one-pair", "sessions", "settings", "unread", "mute", "differs"],
+    ids=["no-probe", "one-pair", "sessions", "settings", "one-node", "unread", "mute", "differs"],
 )
 def test_what_was_not_checked_is_named(tmp_path: Path, lacking: dict[str, Any], line: str) -> None:
     recording = recorded(tmp_path / "run", **lacking)
@@ -121,3 +125,33 @@ def test_of_a_scenario_its_own_transfers_are_what_should_talk(tmp_path: Path) ->
     both = recorded(tmp_path / "both", pairs=others, audits={}, scenario="incast")
     files.append_line(both.folder.notes, note)
     assert diagnose_run(Recording.open(both.folder.path), "window").outcome is DiagnosisOutcome.HEALTHY
+
+
+def test_settings_are_those_at_the_end_of_the_window(tmp_path: Path) -> None:
+    """They could be read in the window, and not later."""
+    recording = recorded(tmp_path / "run")
+    unread = NodeAudit("h1", "host", unread=(UnreadPart("rdma", "no device"),))
+    later = {
+        "ns": recording.window("window").end + 1,
+        "fabric": "f",
+        "nodes": {"h1": snapshot.dump_node(unread)},
+        "drift": [],
+    }
+    files.append_line(recording.folder.audit, later)
+    assert diagnose_run(Recording.open(recording.folder.path), "window").outcome is DiagnosisOutcome.HEALTHY
+
+
+def test_a_transfer_of_which_nothing_arrives_proves_nothing() -> None:
+    """h1 sends to h5 only, whatever it was to send to h6."""
+    lanes = {"h1:eth1": {"tx_packets": 9, "tx_bytes": 20_000}, "h5:eth1": {"rx_packets": 9}}
+    made = facts(lanes, transfers=writing("h1:h5", "h1:h6"))
+    pairs = {("h1", "h5"), ("h1", "h6")}
+    assert talking([made], pairs) == {("h1", "h5")}
+
+
+def test_a_ping_to_a_host_of_several_nics_proves_none_of_them() -> None:
+    """It may have been answered by any."""
+    stack = Stack(macs={}, own=frozenset({"10.9.9.9"}), networks={})
+    made = facts({}, stacks={"h5": stack}, ran=(Ran(1.0, "h1", ("ping", "10.9.9.9"), 0, ""),))
+    assert talking([made], {("h1", "h5")}) == {("h1", "h5")}
+    assert not talking([made], {("h1:eth1", "h5:eth1"), ("h1:eth1", "h5:eth2")})
