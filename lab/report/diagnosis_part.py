@@ -19,7 +19,7 @@ _PLACES: Final = 8
 _SAYS: Final = {
     "fault": "Something is broken. The most likely root cause comes first.",
     "capacity": "No fault was found: a link is used to its capacity.",
-    "healthy": "No fault is visible.",
+    "healthy": "No fault is visible, and everything was checked.",
     "unchecked": "No fault was seen, but not everything was checked.",
     "unknown": "A fault is present but unidentified, or the evidence is insufficient.",
 }
@@ -35,7 +35,7 @@ def diagnosed(facts: ReportFacts) -> Iterator[str]:
     yield ""
     yield f"{_SAYS[found.outcome.value]} It does not use the record of injected faults (`rocelab diagnose RUN`)."
     yield ""
-    if found.outcome.value == "unchecked":
+    if found.outcome.value in {"capacity", "unchecked"} and found.unchecked:
         yield f"Not checked: {plain('; '.join(found.unchecked))}."
         yield ""
     for cause in found.causes:

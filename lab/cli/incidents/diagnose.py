@@ -77,7 +77,7 @@ def diagnose(
     """Find root causes and their locations, the most likely first, each with its evidence.
 
     rocelab diagnose RUN reads a recording, without root; without RUN it observes a running fabric. It never reads
-    which fault was injected. Exit code 0 if nothing is broken, 1 if something is. It is 3 if the
+    which fault was injected. Exit code 0 if all is well or a link is full, 1 if something is broken. It is 3 if the
     result is unknown, or if no fault was seen but something was not checked.
     """
     _check(run, phase, begin, until, seconds, fabric, probe=probe, settings=bool(settings))
@@ -179,6 +179,8 @@ def _show(found: Diagnosis) -> None:
     count = "1 root cause" if len(groups) == 1 else f"{len(groups)} root causes"
     told = _TOLD[found.outcome.value].format(count=count, unchecked="; ".join(found.unchecked))
     _say(f"{found.start:.1f} to {found.end:.1f} s: {told}")
+    if found.outcome.value == "capacity" and found.unchecked:
+        _say(f"not checked: {'; '.join(found.unchecked)}")
     for number, group in enumerate(groups, 1):
         _say("")
         if len(group) > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,10 +17,11 @@ from lab.diagnose.diagnosis import DiagnosisOutcome
 from lab.diagnose.facts import Ran
 from lab.diagnose.ip_stacks import Stack
 from lab.diagnose.run import diagnose_run
+from lab.report.diagnosis_part import diagnosed
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.store import recording_folder as files
 from tests.unit.diagnose.made_facts import TOPOLOGY, facts, writing
-from tests.unit.diagnose.recorded import begun, during
+from tests.unit.diagnose.recorded import begun, during, incast
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -155,3 +157,17 @@ def test_a_ping_to_a_host_of_several_nics_proves_none_of_them() -> None:
     made = facts({}, stacks={"h5": stack}, ran=(Ran(1.0, "h1", ("ping", "10.9.9.9"), 0, ""),))
     assert talking([made], {("h1", "h5")}) == {("h1", "h5")}
     assert not talking([made], {("h1:eth1", "h5:eth1"), ("h1:eth1", "h5:eth2")})
+
+
+def test_a_full_link_is_no_fault_and_what_was_not_checked_is_listed(tmp_path: Path) -> None:
+    made = begun(tmp_path / "run")
+    during(made, "window", incast)
+    folder = made.finished()
+    said = CliRunner().invoke(app, ["diagnose", str(folder)])
+    assert said.exit_code == 0
+    first, second, *_ = said.stdout.splitlines()
+    assert first.endswith("no fault: capacity")
+    assert second.startswith("not checked: ")
+    assert second.endswith("the settings of all nodes")
+    page = "\n".join(diagnosed(SimpleNamespace(diagnosis=diagnose_run(Recording.open(folder)))))  # type: ignore[arg-type]
+    assert "Not checked: " in page
