@@ -154,10 +154,12 @@ class DiagnoseArguments(ToolArguments):
 
     seconds: Annotated[float, Field(ge=1, le=_LONGEST_VIEW)] = 10.0
     """How long to observe."""
+    settings: bool = False
+    """Also read all settings of all nodes, which takes seconds. Without them the outcome is never healthy."""
 
     def options(self) -> list[str]:
-        """Return the time."""
-        return [f"--seconds={self.seconds:g}"]
+        """Return the time, and whether settings are read."""
+        return [f"--seconds={self.seconds:g}", *(["--settings"] if self.settings else [])]
 
     def patience(self) -> float:
         """Return the time of the observation."""

@@ -120,7 +120,8 @@ _READING: Final = (
         "diagnose",
         "diagnose",
         "Diagnose",
-        "Observe the fabric, and return likely root causes with place, evidence and fix.",
+        "Observe the fabric, and return likely root causes with place, evidence and fix. "
+        "The outcome unchecked means that no fault was seen, but that the parts in unchecked were not checked.",
         arguments=given.DiagnoseArguments,
     ),
     _tool(

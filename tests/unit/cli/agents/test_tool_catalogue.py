@@ -20,7 +20,7 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
     "qos": {"ports": ["leaf1"]},
     "nodes": {"nodes": ["h1"]},
     "path": {"source": "h1", "destination": "h2:eth1", "sport": 7},
-    "diagnose": {"seconds": 3},
+    "diagnose": {"seconds": 3, "settings": True},
     "capture": {"links": ["h1..h5", "leaf1--spine1"], "filter": "--all or not ack", "seconds": 1, "packets": 9},
     "show": {"node": "leaf1", "what": "routes"},
     "routing": {"node": "leaf1", "command": "show bgp summary"},
