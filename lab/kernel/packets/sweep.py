@@ -79,7 +79,10 @@ class Tally:
     large_sent: int = 0
     large_came: int = 0
     delays: list[int] = field(default_factory=list, compare=False)
-    """The one-way delay of each small packet that was received, in ns, in the order of arrival."""
+    """The one-way delay of each small packet that was received, in ns, in the order of arrival.
+
+    Delays during which the clock was set back are left out.
+    """
 
 
 def sweep(flows: Sequence[SweepFlow], large: int, rounds: int, every: int, pause: float) -> list[Tally] | None:
@@ -198,7 +201,9 @@ def _count(receivers: Sequence[socket.socket], tallies: dict[tuple[bytes, bytes,
             continue  # from another sweep that runs at the same time
         if Ipv4Fields.LENGTH.read(frame, _IP) == SMALL:
             tally.came += 1
-            tally.delays.append(arrived - _TIME.unpack_from(frame, _SENT)[0])
+            delay = arrived - _TIME.unpack_from(frame, _SENT)[0]
+            if delay >= 0:  # unless the clock was set back, which would make this path the fastest
+                tally.delays.append(delay)
         else:
             tally.large_came += 1
 

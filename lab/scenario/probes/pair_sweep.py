@@ -27,30 +27,37 @@ LONGEST_OF_PAIRS: Final = 2
 _PAUSE: Final = 0.01
 """Seconds between rounds."""
 MOST: Final = 20_000
-"""The maximum number of directed pairs: those of 142 NICs."""
+"""The maximum number of directed pairs: those of 141 NICs."""
+_WHAT: Final = "a sweep between all pairs of NICs"
 
 
 def sweep_pairs(stage: Stage, absent: Collection[str] = ()) -> None:
     """Sweep between all NICs that can reach each other, and record what was sent and received, in one note.
 
     NICs without an IPv4 address, and those of ``absent`` hosts, are left out. Beyond ``MOST`` pairs nothing is sent.
+    Then, and if a receiver's buffer overflows, the note says so.
     """
     flows = dict(_flows(stage, absent))
-    if not flows or len(flows) > MOST:
+    if not flows:
+        return
+    if len(flows) > MOST:
+        stage.recorder.note("held back", said=f"{_WHAT}: {len(flows)} directed pairs, of {MOST} at most")
         return
     try:
         tallies = sweep(list(flows.values()), 0, _ROUNDS, 0, _PAUSE)
     except (OSError, OperationFailed) as error:
         stage.recorder.note("gave up", said=f"no sweep between all pairs: {error}")
         return
-    if tallies is not None:
-        stage.recorder.note(
-            "swept pairs",
-            pairs=[
-                [src, dst, each.sent, each.came, min(each.delays, default=None)]
-                for (src, dst), each in zip(flows, tallies, strict=True)
-            ],
-        )
+    if tallies is None:
+        stage.recorder.note("held back", said=f"{_WHAT}: a receiver's buffer overflowed")
+        return
+    stage.recorder.note(
+        "swept pairs",
+        pairs=[
+            [src, dst, each.sent, each.came, min(each.delays, default=None)]
+            for (src, dst), each in zip(flows, tallies, strict=True)
+        ],
+    )
 
 
 def _flows(stage: Stage, absent: Collection[str]) -> Iterator[tuple[tuple[str, str], SweepFlow]]:

@@ -62,7 +62,10 @@ def sweep_paths(stage: Stage, nics: Sequence[str]) -> None:
     except OSError as error:
         stage.recorder.note("gave up", said=f"no sweep over paths: {error}")
         return
-    for (pair, path, port), tally in zip(swept, tallies or (), strict=tallies is not None):
+    if tallies is None:
+        stage.recorder.note("held back", said="a sweep over all paths: a receiver's buffer overflowed")
+        return
+    for (pair, path, port), tally in zip(swept, tallies, strict=True):
         stage.recorder.note(
             "swept", pair=pair, path=list(path), port=port, size=large, small=[tally.sent, tally.came],
             large=[tally.large_sent, tally.large_came], delay=min(tally.delays, default=None),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import socket
+import struct
 
 import pytest
 from scapy.layers.inet import IP, TCP, UDP
@@ -44,3 +46,28 @@ def test_it_has_no_instructions_of_its_own() -> None:
     assert "attach_filter(" in source
     assert "0x15" not in source
     assert "=HBBI" not in source
+
+
+class Receiver:
+    """A socket that has received packets, with the kernel's time of arrival of each in ns."""
+
+    def __init__(self, *frames: tuple[bytes, int]) -> None:
+        self.frames = list(frames)
+
+    def recvmsg(self, *_: int) -> tuple[bytes, list[tuple[int, int, bytes]], int, None]:
+        if not self.frames:
+            raise BlockingIOError
+        frame, arrived = self.frames.pop(0)
+        return frame, [(socket.SOL_SOCKET, 35, struct.pack("@ll", *divmod(arrived, 10**9)))], 0, None
+
+
+def test_a_clock_that_is_set_back_gives_no_delay() -> None:
+    """A negative one would be the fastest of all, and each other path would be slow."""
+    sent = 10**18
+    bth = bytes(BTH(OpCode=Opcode.RC_SEND_ONLY, DestQP=0xFFFFFE))[:12]
+    payload = (bth + struct.pack("!Q", sent)).ljust(sweep.SMALL - 28, b"\0")
+    frame = bytes(IP_HEADER / UDP(sport=61000, dport=4791) / payload)[:64]
+    tally = sweep.Tally()
+    receiver = Receiver((frame, sent + 40_000), (frame, sent - 5_000_000))
+    sweep._count([receiver], {(bytes((10, 0, 0, 1)), bytes((10, 0, 0, 2)), 61000): tally})  # type: ignore[list-item]
+    assert (tally.came, tally.delays) == (2, [40_000])
