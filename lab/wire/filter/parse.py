@@ -304,7 +304,7 @@ class _Parser:
 
 
 def _only(found: Expression, where: tuple[FilterField, int]) -> Expression:
-    """Restrict a condition on ports to one transport, as Wireshark does."""
+    """Restrict a condition to the headers of one protocol, as Wireshark does."""
     match found:
         case Within(field, ranges):
             return Within(field, ranges, where)
