@@ -19,8 +19,9 @@ _MOST: Final = 0.5
 
 def missing(facts: WindowFacts) -> int:
     """Return the number of packets of all sweeps that were sent and not received; copies do not count."""
-    counts = [(each.sent, each.came) for each in (*facts.swept, *facts.swept_pairs)]
+    counts = [(each.sent, each.came) for each in facts.swept]
     counts += [(each.large_sent, each.large_came) for each in facts.swept]
+    counts += [(each.sent, each.came) for each in facts.swept_pairs]
     return sum(max(0, sent - came) for sent, came in counts)
 
 
