@@ -38,7 +38,9 @@ def next_hops(routes: Mapping[str, tuple[str, ...]], address: str) -> tuple[str,
     """Return the next hops' interfaces of the longest prefix that contains an address; empty without a route."""
     wanted = _address(address)
     having = [
-        (network.prefixlen, hops) for prefix, hops in routes.items() if hops and wanted in (network := _network(prefix))
+        (network.prefixlen, hops)
+        for prefix, hops in routes.items()
+        if hops and wanted in (network := _network(prefix))
     ]
     return max(having)[1] if having else ()
 
