@@ -43,8 +43,8 @@ _UDP: Final = _IP + Ipv4Fields.SIZE
 _BTH: Final = _UDP + UdpFields.SIZE
 _SENT: Final = _BTH + BthFields.SIZE
 """Offset of the time of sending."""
-_TIME: Final = struct.Struct("!Q")
-"""A time in ns of CLOCK_REALTIME, the clock of the kernel's stamps."""
+_TIME: Final = struct.Struct("@q")
+"""A time in ns of CLOCK_REALTIME, the clock of the kernel's stamps. It is read on the machine that sent it."""
 _KEPT: Final = 64
 """Bytes of each packet that a receiver reads: its headers and its time of sending."""
 _SO_TIMESTAMPNS: Final = 35

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CAPTURE: Final = "CAPTURE"
+TRAINING: Final = "training.yaml"
 WORDS: Final[dict[str, str]] = {
     "path": "h1 h2",
     "exec": "h1 -- true",
@@ -33,6 +34,7 @@ WORDS: Final[dict[str, str]] = {
     "capture": "leaf1 -o - --seconds 1",
     "craft": "pfc --send h1:eth1",
     "record start": "-o run",
+    "job train": TRAINING,
     "top": "--stream",
     "metrics serve": "--stream --port 0",
     "dissect": f"{CAPTURE} --filter host==h1",
@@ -68,6 +70,7 @@ def test_it_is_declared_alike(path: str) -> None:
 def test_one_that_does_not_run_is_answered_alike(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "a.pcapng"
     file.write_bytes(pcapng(records([packets.send(1)])))
+    (tmp_path / TRAINING).write_text("ranks: 4\ncompute: 100ms\nallreduce: 1MiB\n")
     monkeypatch.chdir(tmp_path)
     words = WORDS.get(path, "").replace(CAPTURE, str(file)).split()
     end = words.index("--") if "--" in words else len(words)

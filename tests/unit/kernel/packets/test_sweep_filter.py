@@ -65,7 +65,7 @@ def test_a_clock_that_is_set_back_gives_no_delay() -> None:
     """A negative one would be the fastest of all, and each other path would be slow."""
     sent = 10**18
     bth = bytes(BTH(OpCode=Opcode.RC_SEND_ONLY, DestQP=0xFFFFFE))[:12]
-    payload = (bth + struct.pack("!Q", sent)).ljust(sweep.SMALL - 28, b"\0")
+    payload = (bth + struct.pack("@q", sent)).ljust(sweep.SMALL - 28, b"\0")
     frame = bytes(IP_HEADER / UDP(sport=61000, dport=4791) / payload)[:64]
     tally = sweep.Tally()
     receiver = Receiver((frame, sent + 40_000), (frame, sent - 5_000_000))
