@@ -61,7 +61,7 @@ def remote_prefixes(facts: WindowFacts, switch: str) -> dict[str, tuple[str, ...
 
 @lru_cache(maxsize=16_384)
 def _network(prefix: str) -> IPv4Network | IPv6Network:
-    """Return a prefix as a network. The same few are asked for thousands of times in one diagnosis."""
+    """Return a prefix as a network. One diagnosis needs the same few thousands of times."""
     return ip_network(prefix, strict=False)
 
 
