@@ -134,9 +134,9 @@ def stepped(state: FabricState, steps: Iterable[dict[str, Any]]) -> None:
 
 def _every(state: FabricState, kind: Literal["TRANSFER", "JOB_STEP"], lines: Iterable[dict[str, Any]]) -> None:
     folders = _recorded_into(state)
-    for line in lines if folders else ():
-        for folder in folders:
-            _to(folder, kind, line)
+    kept = list(lines) if folders else []
+    for folder in folders:
+        _to(folder, kind, *kept)
 
 
 def _recorded_into(state: FabricState) -> list[Path]:
@@ -146,15 +146,15 @@ def _recorded_into(state: FabricState) -> list[Path]:
     return [each.folder for each in recorders.running(state)]
 
 
-def _to(recording: Path, kind: Literal["COMMAND", "TRUTH", "TRANSFER", "JOB_STEP"], line: dict[str, Any]) -> None:
-    """Append a line to a recording; errors are ignored, because the command itself has succeeded."""
+def _to(recording: Path, kind: Literal["COMMAND", "TRUTH", "TRANSFER", "JOB_STEP"], *lines: dict[str, Any]) -> None:
+    """Append lines to a recording; errors are ignored, because the command itself has succeeded."""
     from lab.telemetry.store.recording_folder import (  # noqa: PLC0415 - needed only for recordings
         Folder,
         RecordKind,
-        append_line,
+        append_lines,
     )
 
     folder = Folder(recording)
     with contextlib.suppress(OSError):
         if folder.about.exists():
-            append_line(folder.records(RecordKind[kind]), line)
+            append_lines(folder.records(RecordKind[kind]), lines)

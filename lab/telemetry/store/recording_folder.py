@@ -304,6 +304,12 @@ def write_json(path: Path, data: Any) -> None:
 
 def append_line(path: Path, data: dict[str, Any]) -> None:
     """Append an object to a JSON-lines file, in a single write."""
+    append_lines(path, [data])
+
+
+def append_lines(path: Path, every: Iterable[dict[str, Any]]) -> None:
+    """Append objects to a JSON-lines file, each in a single write, so that other writers' lines stay whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab", buffering=0) as file:
-        file.write(json.dumps(data, default=str).encode() + b"\n")
+        for data in every:
+            file.write(json.dumps(data, default=str).encode() + b"\n")
