@@ -12,13 +12,10 @@ Targets: 90% of that rate with 64 limited QPs; with 1,024, a packet takes less t
 
 from __future__ import annotations
 
-import argparse
 import ctypes
-import json
 import os
 import re
 import statistics
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -26,12 +23,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lab.cli.kit.output import stderr, stdout, table
-from lab.errors import LabError
 from lab.kernel.bpf import pins
 from lab.kernel.bpf.libbpf import library
 from lab.kernel.process import process
 from lab.model.qos.congestion.cc_presets import CC_PRESETS
 from lab.wire.craft import build
+from tests.bench.bench_command import run_bench
 from tests.inside import entered
 from tests.vm.limited_qp import LOSSLESS, OURS, PATH
 from tests.vm.one_switch import OVERHEAD, waited
@@ -154,22 +151,5 @@ def show(measured: dict[str, object]) -> None:
     stdout.print(f"{ratio} (target: less than {TIME_TARGET})", highlight=False)
 
 
-def main() -> None:
-    """Measure, and print the results."""
-    parser = argparse.ArgumentParser(prog="scripts/bench limiters", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--rounds", type=int, default=5)
-    wanted = parser.parse_args()
-    measured = measure(wanted.rounds)
-    if wanted.json:
-        json.dump(measured, sys.stdout, indent=2)
-        sys.stdout.write("\n")
-    else:
-        show(measured)
-
-
 if __name__ == "__main__":
-    try:
-        main()
-    except LabError as error:
-        sys.exit(f"error: {error}")
+    run_bench("limiters", __doc__, {"rounds": (int, 5)}, measure, show)

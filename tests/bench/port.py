@@ -10,10 +10,7 @@ the congestion control of a NIC, and no QP that is limited, cost at most 5% more
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,12 +20,12 @@ from lab.cli.kit.output import stderr, stdout, table
 from lab.dataplane import configure, port_maps
 from lab.dataplane.numbering import Numbering
 from lab.dataplane.port_maps import Programs
-from lab.errors import LabError
 from lab.kernel.bpf import bpf_object, clang, pins
 from lab.kernel.process import process
 from lab.model.load import load_topology
 from lab.model.qos.resolve import resolve
 from tests.bench import forwarding
+from tests.bench.bench_command import run_bench
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,23 +132,5 @@ def show(measured: dict[str, object]) -> None:
     stdout.print(f"congestion control that limits no QP leaves {idle}", highlight=False)
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(prog="scripts/bench port", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--seconds", type=float, default=1)
-    wanted = parser.parse_args()
-    measured = measure(wanted.rounds, wanted.seconds)
-    if wanted.json:
-        json.dump(measured, sys.stdout, indent=2)
-        sys.stdout.write("\n")
-    else:
-        show(measured)
-
-
 if __name__ == "__main__":
-    try:
-        main()
-    except LabError as error:
-        sys.exit(f"error: {error}")
+    run_bench("port", __doc__, {"rounds": (int, 15), "seconds": (float, 1.0)}, measure, show)

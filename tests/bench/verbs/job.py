@@ -12,7 +12,6 @@ is what a job of 16 ranks takes of the machine at most: 4 GiB must be enough.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import sys
@@ -23,11 +22,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab.backends import lifecycle, registry
 from lab.cli.kit.output import stderr, stdout, table
-from lab.errors import LabError
 from lab.jobs.job_spec import MAX_JOB_SIZE
 from lab.kernel.process import process, time_source
 from lab.model.load import load_topology
 from lab.units import format_size, format_time, parse_size
+from tests.bench.bench_command import run_bench
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,23 +156,5 @@ def show(measured: dict[str, Any]) -> None:
         stdout.print(line, highlight=False)
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(prog="scripts/bench job", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--memory-size", type=parse_size, default=MAX_JOB_SIZE)
-    wanted = parser.parse_args()
-    measured = measure(wanted.rounds, wanted.memory_size)
-    if wanted.json:
-        json.dump(measured, sys.stdout, indent=2)
-        sys.stdout.write("\n")
-    else:
-        show(measured)
-
-
 if __name__ == "__main__":
-    try:
-        main()
-    except LabError as error:
-        sys.exit(f"error: {error}")
+    run_bench("job", __doc__, {"rounds": (int, 3), "memory_size": (parse_size, MAX_JOB_SIZE)}, measure, show)

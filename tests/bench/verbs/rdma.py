@@ -8,7 +8,6 @@ turns, and the medians are compared. To reach: 90%.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import sys
@@ -16,11 +15,11 @@ from typing import Final
 
 from lab.backends import lifecycle, registry
 from lab.cli.kit.output import stderr, stdout, table
-from lab.errors import LabError
 from lab.kernel.process import process
 from lab.model.load import load_topology
 from lab.units import format_rate
-from tests.bench import bare_rdma
+from tests.bench.bench_command import run_bench
+from tests.bench.verbs import bare_rdma
 
 NAME: Final = "bench"
 RATE: Final = 10**9
@@ -78,23 +77,5 @@ def _rate(value: float) -> str:
     return format_rate(round(value))
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(prog="scripts/bench rdma", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=int, default=5)
-    wanted = parser.parse_args()
-    measured = measure(wanted.rounds, wanted.seconds)
-    if wanted.json:
-        json.dump(measured, sys.stdout, indent=2)
-        sys.stdout.write("\n")
-    else:
-        show(measured)
-
-
 if __name__ == "__main__":
-    try:
-        main()
-    except LabError as error:
-        sys.exit(f"error: {error}")
+    run_bench("rdma", __doc__, {"rounds": (int, 3), "seconds": (int, 5)}, measure, show)
