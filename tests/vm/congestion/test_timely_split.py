@@ -6,7 +6,7 @@ So a single run of TIMELY may pass by equal shares, and the median of five is ju
 
 The pass line is half of the first distance from equal shares, on either side. It comes from the theorem and the
 models (tests/unit/models/test_unfair_split.py), and was committed before the first run. The hold, its shares and the
-median came after 44 runs.
+median came after 37 runs.
 
 QPs are released from a hold, because the first packets of perftest disturb a split. A QP is not limited before its
 first ACK, so 64 to 128 packets of each leave at the rate of the link. Their queue raises the RTT by more than twice
