@@ -12,8 +12,10 @@ import pytest
 
 from lab.errors import OperationFailed, UsageError
 from lab.kernel.process.process import allow_descriptors
+from lab.telemetry import loopback_server
+from lab.telemetry.loopback_server import LOOPBACK
 from lab.telemetry.metrics import metrics_server
-from lab.telemetry.metrics.metrics_server import LOOPBACK, MetricsServer
+from lab.telemetry.metrics.metrics_server import MetricsServer
 from tests.patience import PATIENCE, until
 
 if TYPE_CHECKING:
@@ -142,13 +144,13 @@ def test_a_thousand_clients_that_say_nothing_do_not_keep_it_from_ending(monkeypa
     """It holds a bounded number of them, refuses the others at once, and closes those that are too old."""
     allow_descriptors(2200)
     monkeypatch.setattr(metrics_server._Handler, "timeout", 10 * PATIENCE)
-    monkeypatch.setattr(metrics_server, "LIFETIME", 10 * PATIENCE)
+    monkeypatch.setattr(loopback_server, "LIFETIME", 10 * PATIENCE)
     with served() as running, ExitStack() as opened:
         clients = [opened.enter_context(running.connect()) for _ in range(1000)]
-        held, others = clients[: metrics_server.MOST_CLIENTS], clients[metrics_server.MOST_CLIENTS :]
+        held, others = clients[: loopback_server.MOST_CLIENTS], clients[loopback_server.MOST_CLIENTS :]
         assert {client.recv(64)[:12] for client in others} == {b"HTTP/1.0 503"}
-        assert threading.active_count() < metrics_server.MOST_CLIENTS + 50
-        monkeypatch.setattr(metrics_server, "LIFETIME", 0.0)
+        assert threading.active_count() < loopback_server.MOST_CLIENTS + 50
+        monkeypatch.setattr(loopback_server, "LIFETIME", 0.0)
         assert {client.recv(64) for client in held} == {b""}
         monkeypatch.undo()
         until(lambda: running.get()[0] == 200)  # the last of them has been closed
@@ -156,7 +158,7 @@ def test_a_thousand_clients_that_say_nothing_do_not_keep_it_from_ending(monkeypa
 
 
 def test_a_client_that_sends_a_byte_now_and_then_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_server, "LIFETIME", 1.0)
+    monkeypatch.setattr(loopback_server, "LIFETIME", 1.0)
     with served() as running, running.connect() as slow:
         slow.settimeout(0.05)
         for _ in range(int(PATIENCE / 0.05)):
