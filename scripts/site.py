@@ -46,6 +46,7 @@ CHAPTERS: Final = {
         "drift",
         "report",
         "compare",
+        "live",
         "metrics",
         "alerts",
         "baseline",

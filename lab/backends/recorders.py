@@ -1,5 +1,7 @@
 """Recorders that run in the background of a fabric; later commands list and stop them, and ``down`` ends them.
 
+A live view registers a folder, too, and then gets the same records of commands and jobs, but is not listed.
+
 Each recorder holds a lock on its file in the fabric's state directory as long as it runs. If the lock is free, the
 recorder has ended.
 """
@@ -11,6 +13,7 @@ import json
 import os
 import select
 import signal
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,6 +30,10 @@ _PATIENCE: Final = 60.0
 """Seconds for a recorder to finish its recording."""
 
 
+_RECORDER: Final = ".json"
+_VIEW: Final = ".view"
+
+
 @dataclass(frozen=True, slots=True)
 class RunningRecorder:
     """A running recorder: its name, its process id, and the folder of its recording."""
@@ -40,7 +47,7 @@ class RunningRecorder:
 def enlisted(state: FabricState, name: str, folder: Path) -> Iterator[None]:
     """Register the calling process as a recorder of the fabric; UsageError if one of this name is running."""
     state.recorders.mkdir(exist_ok=True)
-    path = state.recorders / f"{name}.json"
+    path = state.recorders / f"{name}{_RECORDER}"
     with locks.held_if_free(path, make=True) as ours:
         if not ours:
             raise UsageError(f"a recorder {name} runs for fabric {state.name}", "give another name")
@@ -51,10 +58,34 @@ def enlisted(state: FabricState, name: str, folder: Path) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def viewing(state: FabricState) -> Iterator[Path]:
+    """Yield a new folder that gets records of the fabric's commands and jobs, like that of a recorder."""
+    state.recorders.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="view-", dir=state.recorders, ignore_cleanup_errors=True) as made:
+        folder = Path(made)
+        path = state.recorders / f"{folder.name}{_VIEW}"
+        with locks.held_if_free(path, make=True):
+            path.write_text(json.dumps({"pid": os.getpid(), "folder": str(folder)}), encoding="utf-8")
+            try:
+                yield folder
+            finally:
+                path.unlink(missing_ok=True)
+
+
 def running(state: FabricState) -> list[RunningRecorder]:
     """Return the running recorders, sorted by name."""
+    return _running(state, _RECORDER)
+
+
+def folders(state: FabricState) -> list[Path]:
+    """Return the folders that get records of commands and jobs: of running recorders, and of live views."""
+    return [each.folder for suffix in (_RECORDER, _VIEW) for each in _running(state, suffix)]
+
+
+def _running(state: FabricState, suffix: str) -> list[RunningRecorder]:
     found = []
-    for path in sorted(state.recorders.glob("*.json")):
+    for path in sorted(state.recorders.glob(f"*{suffix}")):
         with contextlib.suppress(OSError, ValueError), locks.held_if_free(path) as gone:
             if not gone:
                 about = json.loads(path.read_text(encoding="utf-8"))

@@ -371,7 +371,18 @@ _ENTRIES: Final = (
         open_ended=True,
         answers=_answers("recordings.DashboardAnswer"),
         suggestion=Suggestion(
-            ("htop", "stats", "monitor", "watch", "live", "pfc"), "rocelab top, or rocelab counters --watch"
+            ("htop", "stats", "monitor", "watch", "pfc"), "rocelab top, or rocelab counters --watch"
+        ),
+    ),
+    CommandEntry(
+        "live",
+        "incidents.live:live",
+        target=TargetByOption("stream", given=Target.FABRIC, absent=Target.HOST),
+        attended=Attended.ALWAYS,
+        open_ended=True,
+        answers=_answers("recordings.LiveAnswer"),
+        suggestion=Suggestion(
+            ("browser", "web", "dashboard", "gui", "ui"), "rocelab live shows a fabric in the browser"
         ),
     ),
     CommandEntry(

@@ -24,13 +24,13 @@ from lab.report.playback import playback
 from lab.telemetry.store.recording_folder import damage_as_invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from lab.report.run_facts import ReportFacts
     from lab.telemetry.read.recording import Recording
 
 _ASSETS: Final = Path(__file__).parent / "assets"
-_SCRIPTS: Final = ("model.js", "fabric.js", "plots.js", "player.js")
+PLAYER_SCRIPTS: Final = ("model.js", "fabric.js", "plots.js", "player.js")
 _HOLE: Final = re.compile(r"\{\{(\w+)\}\}")
 _UNSAFE: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
@@ -43,7 +43,7 @@ def write_page(recording: Recording, facts: ReportFacts) -> str:
 
 def _page_of(recording: Recording, facts: ReportFacts) -> str:
     played = playback(recording, facts)
-    script = f'{asset("uPlot.iife.min.js")}\n(() => {{\n"use strict";\n{_own()}\n}})();\n'
+    script = script_of(PLAYER_SCRIPTS)
     every = f"This recording is long: one of {played['every']} samples is played." if played["every"] > 1 else ""
     warning = f'<p class="warning">This recording is incomplete: {escape(facts.why)}.</p>' if facts.why else ""
     return filled(
@@ -54,11 +54,11 @@ def _page_of(recording: Recording, facts: ReportFacts) -> str:
         chips="".join(_chips(facts)),
         warning=warning,
         sampling=every,
-        svg=draw_svg(recording.topology, named=True),
+        player=filled("player.html", svg=draw_svg(recording.topology, named=True), more=""),
         analysis=to_html(write_markdown(facts)),
         style=asset("uPlot.min.css") + asset("page.css"),
         script=script,
-        script_hash=f"'sha256-{_digest(script)}'",
+        script_hash=script_hash(script),
         data=embedded(played),
     )
 
@@ -84,12 +84,15 @@ def to_html(markdown: str) -> str:
     return drawn.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
 
 
-def _own() -> str:
-    return "\n".join(asset(name) for name in _SCRIPTS)
+def script_of(names: Iterable[str]) -> str:
+    """Return the page's script: uPlot, then these assets in one function."""
+    own = "\n".join(asset(name) for name in names)
+    return f'{asset("uPlot.iife.min.js")}\n(() => {{\n"use strict";\n{own}\n}})();\n'
 
 
-def _digest(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+def script_hash(script: str) -> str:
+    """Return the source expression of a script for the Content-Security-Policy (CSP level 3, section 2.3.1)."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 def _chips(facts: ReportFacts) -> Iterator[str]:

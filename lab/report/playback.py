@@ -90,12 +90,12 @@ def _about(topology: Topology, recording: Recording, facts: ReportFacts) -> dict
         "packets": [_packet(each) for each in facts.packets],
         "rates": {str(end): link.rate for link in topology.links for end in link.ends},
         "hosts": [node.name for node in topology.hosts],
-        "measures": {measure.name: _described(measure) for measure in PLAYED},
-        "plots": list(_plots(bool(facts.limited))),
+        "measures": {measure.name: described(measure) for measure in PLAYED},
+        "plots": list(plots_of(bool(facts.limited))),
     }  # fmt: skip
 
 
-def _described(measure: Measure) -> dict[str, Any]:
+def described(measure: Measure) -> dict[str, Any]:
     """Return a measure's title, and the parameters with which the script computes and writes its values."""
     return {
         "title": measure.title, "reduction": measure.reduction.value, "scale": measure.scale,
@@ -103,7 +103,7 @@ def _described(measure: Measure) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _plots(limited: bool) -> Iterator[dict[str, Any]]:
+def plots_of(limited: bool) -> Iterator[dict[str, Any]]:
     """Yield the plots in order: the key of the data, title, caption and scales."""
     for measure in PLAYED:
         yield {"key": measure.name, "title": measure.heading, "says": measure.meaning, "steps": measure.unit.steps}

@@ -22,6 +22,13 @@ class Started(Answer):
     hz: float
 
 
+class LiveAnswer(Answer):
+    """``rocelab live``: a line when it serves, and one each time that the URL was used, with the next URL."""
+
+    fabric: str
+    url: str
+
+
 class RecordingSummaryAnswer(Answer):
     """A recording of ``rocelab record ls``."""
 

@@ -140,10 +140,10 @@ def _every(state: FabricState, kind: Literal["TRANSFER", "JOB_STEP"], lines: Ite
 
 
 def _recorded_into(state: FabricState) -> list[Path]:
-    """Return the folders of the active recordings of a fabric."""
+    """Return the folders of the active recordings and live views of a fabric."""
     from lab.backends import recorders  # noqa: PLC0415 - for commands about a fabric
 
-    return [each.folder for each in recorders.running(state)]
+    return recorders.folders(state)
 
 
 def _to(recording: Path, kind: Literal["COMMAND", "TRUTH", "TRANSFER", "JOB_STEP"], *lines: dict[str, Any]) -> None:

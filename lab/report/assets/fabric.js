@@ -16,12 +16,17 @@ function shape(tag, more, into) {
 
 const isHost = (port) => run.hosts.includes(port.split(":")[0]);
 
-function build() {
+// The deepest queue of hosts and of switches, up to which the bars are drawn.
+function findDeepest() {
   for (const port of ports.values()) {
     if (!port.queue_bytes) continue;
     const kind = isHost(port.name) ? "host" : "other";
-    deepest[kind] = Math.max(deepest[kind], ...port.queue_bytes);
+    deepest[kind] = port.queue_bytes.reduce((most, value) => Math.max(most, value), deepest[kind]);
   }
+}
+
+function build() {
+  findDeepest();
   const wires = [...drawing.querySelectorAll("path[data-lower]")];
   const cards = [...drawing.querySelectorAll("g[data-node]")];
   size = Math.min(1, ...cards.map((card) => Number(card.querySelector("rect").getAttribute("height")) / 38));

@@ -1,4 +1,4 @@
-// The run: what page.py has embedded, taken apart. Times are seconds of the recording.
+// The run: what page.py has embedded, taken apart. Times are seconds of the recording. The live page appends to it.
 
 const run = JSON.parse(document.getElementById("run").textContent);
 
@@ -7,8 +7,12 @@ function summed(steps) {
   return Float64Array.from(steps, (step) => (at += step) / 1e6);
 }
 
-const times = summed(run.times);
-const end = Math.max(run.seconds, times.length ? times[times.length - 1] : 0);
+let times = summed(run.times);
+let end = endOf();
+
+function endOf() {
+  return Math.max(run.seconds, times.length ? times[times.length - 1] : 0);
+}
 
 // [samples since the last change, the change, ...] as a value for each sample.
 function unfolded(changes) {
@@ -103,10 +107,14 @@ const sampleAt = (t) => Math.max(0, place(times, t));
 
 const order = new Map(run.standstills.map((pause, number) => [pause.port, {...pause, number: number + 1}]));
 
-const events = [...new Set([
-  ...run.moments.map((moment) => moment.at),
-  ...run.standstills.flatMap((pause) => [pause.start, pause.end]),
-])].filter((at) => at >= 0 && at <= end).sort((a, b) => a - b);
+function eventTimes() {
+  return [...new Set([
+    ...run.moments.map((moment) => moment.at),
+    ...run.standstills.flatMap((pause) => [pause.start, pause.end]),
+  ])].filter((at) => at >= 0 && at <= end).sort((a, b) => a - b);
+}
+
+let events = eventTimes();
 
 const phaseAt = (t) => run.phases.find((phase) => t >= phase.start && t < phase.end);
 const faultsAt = (t) => run.faults.filter((fault) => t >= fault.start && (fault.end === null || t < fault.end));

@@ -8,6 +8,9 @@ let speed = 1;
 let chosen = null;
 let last = 0;
 
+// What the live page does otherwise: at the end of the run, when the user moves the time, and for each moment.
+const live = {atEnd: () => play(false), again: () => { now = 0; }, moved: () => {}, shown: () => {}, following: () => false};
+
 const fraction = (value) => value >= 1 ? `${value}×` : `1/${Math.round(1 / value)}×`;
 
 function currentStep() {
@@ -31,6 +34,7 @@ function show() {
   showCommands();
   for (const each of plots) follow(each, now);
   if (chosen !== null) inspect();
+  live.shown(now);
 }
 
 function into(box, item) {
@@ -60,13 +64,19 @@ function showCommands() {
   });
 }
 
-function seek(t) {
+function moveTo(t) {
   now = Math.max(0, Math.min(end, t));
   show();
 }
 
+function seek(t) {
+  live.moved();
+  moveTo(t);
+}
+
 function play(on) {
-  if (on && now >= end) now = 0;
+  if (on && now >= end) live.again();
+  if (!on) live.moved();
   playing = on;
   $("play").classList.toggle("on", on);
   $("play").setAttribute("aria-label", on ? "Pause" : "Play");
@@ -75,11 +85,11 @@ function play(on) {
 }
 
 function tick(at) {
-  if (!playing) return;
+  if (!playing || live.following()) return;
   const passed = Math.max(0, at - last) / 1000;
   last = at;
-  seek(now + passed * speed);
-  if (now >= end) play(false); else requestAnimationFrame(tick);
+  moveTo(now + passed * speed);
+  if (now >= end) live.atEnd(); else requestAnimationFrame(tick);
 }
 
 function setSpeed(value) {
@@ -89,14 +99,12 @@ function setSpeed(value) {
 
 const later = (moments) => moments.find((at) => at > now + 1e-6);
 const earlier = (moments) => [...moments].reverse().find((at) => at < now - 1e-6);
-const samples = Array.from(times);
 
 function hop(at) {
   if (at !== undefined) { play(false); seek(at); }
 }
 
-function goStep(number) {
-  const step = run.steps[number];
+function goStep(step) {
   if (!step) return;
   seek(step.at);
   if (step.speed) setSpeed(step.speed);
@@ -120,7 +128,7 @@ function inspect() {
   const head = ["priority", ...kinds.map((kind) => run.measures[kind].title)].map((text) => element("th", {scope: "col"}, text));
   $("inspector").replaceChildren(
     element("header", {}, element("h3", {}, chosen), element("span", {}, run.rates[chosen] ? `link of ${written(run.rates[chosen], run.measures.tx_bps.steps)}` : ""),
-      element("span", {}, pause ? `may not send priority ${pause.priority}: since ${pause.start.toFixed(4)} s, until ${pause.end.toFixed(4)} s` : "may send"),
+      element("span", {}, pause ? `may not send priority ${pause.priority}: since ${pause.start.toFixed(4)} s${pause.end === Infinity ? "" : `, until ${pause.end.toFixed(4)} s`}` : "may send"),
       element("button", {type: "button", onclick: () => choose(chosen)}, "all ports")),
     element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)),
   );
@@ -143,23 +151,27 @@ async function copy(text, button) {
   setTimeout(() => { button.textContent = "copy"; }, 1500);
 }
 
+function commandItem(command) {
+  const button = element("button", {type: "button", class: "copy", "aria-label": `copy ${command.typed}`}, "copy");
+  button.addEventListener("click", () => copy(command.typed, button));
+  const item = element("div", {class: "command"}, element("div", {class: "typed"}, element("code", {}, command.typed), button));
+  if (command.output) item.append(element("pre", {}, command.output));
+  if (command.code) item.append(element("pre", {class: "failed"}, `exit code ${command.code}`));
+  return item;
+}
+
 function buildCommands() {
-  for (const command of run.commands) {
-    const button = element("button", {type: "button", class: "copy", "aria-label": `copy ${command.typed}`}, "copy");
-    button.addEventListener("click", () => copy(command.typed, button));
-    const item = element("div", {class: "command"}, element("div", {class: "typed"}, element("code", {}, command.typed), button));
-    if (command.output) item.append(element("pre", {}, command.output));
-    if (command.code) item.append(element("pre", {class: "failed"}, `exit code ${command.code}`));
-    $("commands").append(item);
-  }
+  $("commands").append(...run.commands.map(commandItem));
   if (run.commands.length < 2) $("commands").append(element("p", {class: "hint"}, "No other command was run in this run."));
 }
 
+function stepItem(step) {
+  return element("li", {}, element("button", {type: "button", class: "step", onclick: () => goStep(step)},
+    element("b", {}, step.word), element("span", {}, step.text), element("small", {}, `${step.at.toFixed(3)} s${step.bound ? ` · ${step.bound}` : ""}`)));
+}
+
 function buildSteps() {
-  run.steps.forEach((step, number) => {
-    $("steps").append(element("li", {}, element("button", {type: "button", class: "step", onclick: () => goStep(number)},
-      element("b", {}, step.word), element("span", {}, step.text), element("small", {}, `${step.at.toFixed(3)} s · ${step.bound}`))));
-  });
+  $("steps").append(...run.steps.map(stepItem));
   if (!run.steps.length) $("steps").append(element("li", {class: "legend"}, "No scenario tells the story of this run."));
 }
 
@@ -184,6 +196,12 @@ function buildPackets() {
 
 const percent = (t) => `${end ? t / end * 100 : 0}%`;
 
+function mark(at, kind, title) {
+  const made = element("button", {type: "button", class: `mark ${kind}`, title, tabindex: -1, "aria-hidden": "true", onclick: () => hop(at)});
+  made.style.left = percent(at);
+  $("marks").append(made);
+}
+
 function buildTrack() {
   for (const phase of run.phases) {
     const band = element("div", {class: "band", title: phase.name, "data-start": phase.start}, phase.name);
@@ -197,11 +215,6 @@ function buildTrack() {
     band.style.width = percent((fault.end === null ? end : fault.end) - fault.start);
     $("bands").append(band);
   }
-  const mark = (at, kind, title) => {
-    const made = element("button", {type: "button", class: `mark ${kind}`, title, tabindex: -1, "aria-hidden": "true", onclick: () => hop(at)});
-    made.style.left = percent(at);
-    $("marks").append(made);
-  };
   for (const moment of run.moments) if (!moment.what.startsWith("phase ")) mark(moment.at, "other", `${moment.at.toFixed(3)} s: ${moment.what}`);
   for (const pause of run.standstills) mark(pause.start, "stop", `${pause.start.toFixed(4)} s: ${pause.port} stops`);
   for (const packet of run.packets) mark(packet.at, "other", `${packet.at.toFixed(4)} s: ${packet.what}`);
@@ -229,11 +242,11 @@ function density() {
 
 const KEYS = {
   " ": () => play(!playing), k: () => play(!playing),
-  ArrowLeft: () => hop(earlier(samples)), ArrowRight: () => hop(later(samples)),
+  ArrowLeft: () => hop(earlier(times)), ArrowRight: () => hop(later(times)),
   ",": () => hop(earlier(events)), ".": () => hop(later(events)),
   Home: () => hop(0), End: () => hop(end),
-  n: () => goStep(run.steps.findIndex((step) => step.at > now + 1e-6)),
-  p: () => goStep(run.steps.findLastIndex((step) => step.at < now - 1e-6)),
+  n: () => goStep(run.steps.find((step) => step.at > now + 1e-6)),
+  p: () => goStep(run.steps.findLast((step) => step.at < now - 1e-6)),
   "[": () => setSpeed(SPEEDS[Math.max(0, SPEEDS.indexOf(speed) - 1)]),
   "]": () => setSpeed(SPEEDS[Math.min(SPEEDS.length - 1, SPEEDS.indexOf(speed) + 1)]),
   Escape: () => { if (chosen !== null) choose(chosen); },
@@ -242,8 +255,8 @@ const KEYS = {
 function listen() {
   $("play").addEventListener("click", () => play(!playing));
   $("rewind").addEventListener("click", () => hop(0));
-  $("back").addEventListener("click", () => hop(earlier(samples)));
-  $("forth").addEventListener("click", () => hop(later(samples)));
+  $("back").addEventListener("click", () => hop(earlier(times)));
+  $("forth").addEventListener("click", () => hop(later(times)));
   $("event").addEventListener("click", () => hop(later(events)));
   $("scrub").addEventListener("input", () => { play(false); seek(Number($("scrub").value)); });
   $("speed").addEventListener("change", () => setSpeed(Number($("speed").value)));
@@ -275,4 +288,4 @@ function begin() {
   seek(asked ? Number(asked[1]) : run.opening);
 }
 
-begin();
+if (!run.live) begin();

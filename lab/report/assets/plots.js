@@ -12,14 +12,18 @@ function colourOf(name) {
   return colours.get(name);
 }
 
-const received = Object.entries(run.received.devices).map(([name, changes]) => ({name, values: unfolded(changes)}));
+let received, again, sessions, limits;
 
-const again = Object.entries(run.again).map(([name, changes]) => ({name, values: rising(unfolded(changes), 1)}));
+// The lines that no port has. The most limited QP is the first.
+function readLines() {
+  const valuesOf = (kind) => Object.entries(kind).map(([name, changes]) => ({name, values: unfolded(changes)}));
+  received = valuesOf(run.received.devices);
+  again = valuesOf(run.again).map(({name, values}) => ({name, values: rising(values, 1)}));
+  sessions = valuesOf(run.sessions).map(({name, values}) => ({port: name.split(" ")[0], kind: name.split(" ")[1], values}));
+  limits = valuesOf(run.limits);
+}
 
-const sessions = Object.entries(run.sessions).map(([name, changes]) => ({port: name.split(" ")[0], kind: name.split(" ")[1], values: unfolded(changes)}));
-
-// The most limited QP is the first.
-const limits = Object.entries(run.limits).map(([name, changes]) => ({name, values: unfolded(changes)}));
+readLines();
 
 const ofChosen = (line) => chosen === null || line.name.startsWith(`${chosen} `);
 
@@ -98,9 +102,12 @@ function plot(kind) {
       setScale: [(u, key) => { if (key === "x" && u.playhead) follow(u, now); }],
       setSize: [(u) => { if (u.playhead) follow(u, now); }],
     },
-  }, [Array.from(times), ...lines.map((line) => Array.from(line.values))], panel);
+  }, dataOf(lines), panel);
+  made.lines = lines.map((line) => line.name);
   return made;
 }
+
+const dataOf = (lines) => [Array.from(times), ...lines.map((line) => Array.from(line.values))];
 
 function follow(u, t) {
   if (!u.status) return;
@@ -113,7 +120,7 @@ function follow(u, t) {
     band.style.left = `${left}px`;
     band.style.width = `${right - left}px`;
   }
-  if (u.cursor.left === undefined || u.cursor.left < 0) u.setLegend({idx: sampleAt(t)}, false);
+  if (u.cursor.left === undefined || u.cursor.left < 0) u.setLegend({idx: Math.max(0, place(u.data[0], t))}, false);
 }
 
 function plotAll() {

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from lab.dataplane.events import Tail
     from lab.telemetry.sample.child_process import Control
+    from lab.telemetry.sample.command_records import CommandRecords
     from lab.telemetry.sample.qp_rates import QpRates
     from lab.telemetry.sample.queue_pairs import QueuePairs
     from lab.telemetry.sample.rdma_source import RdmaSource
@@ -75,6 +76,8 @@ class Sampler:
     qp_rates: QpRates | None = None
     devices: RdmaSource | None = None
     """Also one of ``sources``; reports devices that are gone."""
+    commands: CommandRecords | None = None
+    """Commands and steps of jobs, for a live view."""
     announces: bool = False
     """Whether to report when all sessions are known, for a reader that waits for it."""
     samples: int = 0
@@ -132,7 +135,7 @@ class Sampler:
             self.log.rows(queue_pairs.SCHEMA, now, list(self.queue_pairs.look(now)))
         if self.qp_rates is not None:
             self.log.rows(qp_rates.SCHEMA, now, list(self.qp_rates.look(now)))
-        for told in (self.sessions, self.devices):
+        for told in (self.sessions, self.devices, self.commands):
             for event in told.look(now) if told is not None else ():
                 self._tell(now, event)
         if self.announces and (self.sessions is None or self.sessions.are_known):

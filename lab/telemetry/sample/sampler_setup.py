@@ -20,6 +20,7 @@ from lab.kernel.packets.live_capture import LiveCapture
 from lab.kernel.process.time_source import lives_in
 from lab.rdma import rxe
 from lab.telemetry.sample.child_process import ChildProcess, allow
+from lab.telemetry.sample.command_records import CommandRecords
 from lab.telemetry.sample.link_source import LinkSource
 from lab.telemetry.sample.port_source import PortSource, describe_events
 from lab.telemetry.sample.qp_rates import QpRates
@@ -49,19 +50,20 @@ def sampling(folder: Folder, fabric: Fabric, hz: float) -> ChildProcess:
     return _sampling(f"the sampler of {folder.path}", folder.log, fabric, hz)
 
 
-def watching(fabric: Fabric, hz: float, descriptor: int) -> ChildProcess:
+def watching(fabric: Fabric, hz: float, descriptor: int, view: Path | None = None) -> ChildProcess:
     """Start the process that samples a fabric for a live reader; it takes over the descriptor.
 
-    Events of ports and of the kernel are not logged.
+    Events of the kernel are not logged. Those of ports are only logged with ``view``, a folder that gets records of
+    commands and jobs (``recorders.viewing``), which are logged, too.
     """
-    return _sampling(f"the sampler of {fabric.name}", descriptor, fabric, hz)
+    return _sampling(f"the sampler of {fabric.name}", descriptor, fabric, hz, view)
 
 
-def _sampling(name: str, target: Path | int, fabric: Fabric, hz: float) -> ChildProcess:
+def _sampling(name: str, target: Path | int, fabric: Fabric, hz: float, view: Path | None = None) -> ChildProcess:
     nodes = fabric.topology.nodes
     allow(4 * len(nodes) + 32 * len(nodes) + _SPARE)
     with ExitStack() as opened:
-        sampler = _sampler(target, fabric, hz, opened)
+        sampler = _sampler(target, fabric, hz, view, opened)
         descriptors = [sampler.log.descriptor, *(listener.fileno() for listener in sampler.listeners)]
         for told in (sampler.sessions, sampler.queue_pairs):
             descriptors += told.descriptors if told is not None else []
@@ -70,7 +72,7 @@ def _sampling(name: str, target: Path | int, fabric: Fabric, hz: float) -> Child
         return ChildProcess(name, sampler.run, descriptors)
 
 
-def _sampler(target: Path | int, fabric: Fabric, hz: float, opened: ExitStack) -> Sampler:
+def _sampler(target: Path | int, fabric: Fabric, hz: float, view: Path | None, opened: ExitStack) -> Sampler:
     start = time.monotonic_ns()
     nodes = [node for node in fabric.topology.nodes if fabric.namespace(node.name).answers()]
     sources = counter_sources(fabric, opened)
@@ -78,7 +80,7 @@ def _sampler(target: Path | int, fabric: Fabric, hz: float, opened: ExitStack) -
     listeners = []
     if isinstance(target, Path):
         listeners = [opened.enter_context(netlink_events.listener(fabric.namespace(node.name))) for node in nodes]
-    else:
+    elif view is None:
         tail = None
     sessions = Sessions({node.name: fabric.router(node.name) for node in fabric.topology.switches}, start)
     opened.callback(sessions.close)
@@ -107,6 +109,7 @@ def _sampler(target: Path | int, fabric: Fabric, hz: float, opened: ExitStack) -
         queue_pairs=queue_pairs,
         qp_rates=_qp_rates(fabric, start),
         devices=counted,
+        commands=CommandRecords(view, start) if view is not None else None,
         announces=not isinstance(target, Path),
     )
 

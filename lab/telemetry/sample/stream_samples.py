@@ -1,4 +1,4 @@
-"""Stream the samples of a fabric to a pipe: the source of ``rocelab top``, wherever it runs."""
+"""Stream the samples of a fabric to a pipe: the source of ``rocelab top`` and ``live``, wherever it runs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from lab.kernel.process.signals import received
 from lab.telemetry.sample.sampler_setup import watching
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lab.backends.backend import Fabric
     from lab.telemetry.sample.child_process import ChildProcess
 
@@ -20,14 +22,15 @@ _LOOK: Final = 1.0
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def write_samples(fabric: Fabric, hz: float, descriptor: int) -> None:
+def write_samples(fabric: Fabric, hz: float, descriptor: int, view: Path | None = None) -> None:
     """Write the recorder's log to a descriptor until its reader leaves, or a signal requests the end.
 
-    OperationFailed if the fabric goes away meanwhile.
+    With ``view``, also events of ports, commands and jobs: see ``watching``. OperationFailed if the fabric goes away
+    meanwhile.
     """
     with received(_ENDING) as signals:
         try:
-            sampler = watching(fabric, hz, os.dup(descriptor))
+            sampler = watching(fabric, hz, os.dup(descriptor), view)
         except BrokenPipeError:
             return
         try:

@@ -10,6 +10,7 @@ import numpy as np
 
 from lab.errors import InvalidInput, Problem
 from lab.telemetry.sample.kernel_events import KernelNews
+from lab.telemetry.store.port_event_frames import PortEventFrames
 from lab.telemetry.store.rawlog import LogFrameKind, Sample, frames, sample_of
 from lab.telemetry.store.recording_folder import damage_as_invalid
 from lab.telemetry.store.row_tables import RowFrames
@@ -133,28 +134,11 @@ class LogStore:
         described = self.header["port_events"]
         if described is None:
             return
-        names, formats, offsets = zip(*described["record"], strict=True)
-        record = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": described["size"]})
-        ports = {int(port): tuple(names) for port, names in described["ports"].items()}
-        kinds = {int(number): name for number, name in described["kinds"].items()}
+        frames_of_ports = PortEventFrames(described)
         for data in self._port_events:
-            for event in np.frombuffer(data, record):
-                yield from _port_event(event, kinds, ports)
+            yield from frames_of_ports.events(data)
 
     def _told_by_kernel(self) -> Iterator[dict[str, Any]]:
         heard = KernelNews(self.header["nodes"])
         for ns, data in self._news:
             yield from heard.events(ns, int.from_bytes(data[:2], "little"), bytes(data[2:]))
-
-
-def _port_event(event: Any, kinds: dict[int, str], ports: dict[int, tuple[str, ...]]) -> Iterator[dict[str, Any]]:
-    if int(event["port"]) not in ports or int(event["kind"]) not in kinds:
-        return
-    node, interface = ports[int(event["port"])]
-    kind, value = kinds[int(event["kind"])], int(event["value"])
-    told = {"ns": int(event["ns"]), "source": "port", "kind": kind, "node": node, "interface": interface}
-    told |= {"number": int(event["index"])}
-    if kind == "group_drops":
-        yield {**told, "value": 0, "towards": ":".join(ports.get(value, ()))}
-    else:
-        yield {**told, "value": value}

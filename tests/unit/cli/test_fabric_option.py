@@ -37,6 +37,7 @@ WORDS: Final[dict[str, str]] = {
     "job train": TRAINING,
     "top": "--stream",
     "metrics serve": "--stream --port 0",
+    "live": "--stream",
     "dissect": f"{CAPTURE} --filter host==h1",
     "analyze": f"{CAPTURE} --filter host==h1",
 }

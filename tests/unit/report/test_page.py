@@ -148,7 +148,7 @@ def test_the_page_has_each_measure_with_its_title_and_unit_and_the_script_has_ne
         assert set(lane) == set(made["measures"])
     titles = {each.title for each in measures.MEASURES} | {each.heading for each in measures.MEASURES}
     units = {suffix.strip() for unit in MeasureUnit for _, suffix in unit.steps if suffix.strip()}
-    for name in page._SCRIPTS:
+    for name in page.PLAYER_SCRIPTS:
         words = set(re.findall(r"""["'`]([^"'`\n]*)["'`]""", asset(name)))
         # Classes of the style sheet, and the unit behind moments of the recording, are no measure's.
         assert not words & (titles | units) - {"queue", "paused", "s", "%"}, name
