@@ -44,6 +44,7 @@ CHAPTERS: Final = {
         "recording",
         "diagnose",
         "drift",
+        "lldp",
         "report",
         "compare",
         "live",

@@ -165,6 +165,17 @@ _ENTRIES: Final = (
         ),
     ),
     CommandEntry(
+        "lldp",
+        "fabrics.lldp:lldp",
+        target=Target.FABRIC,
+        recorded=True,
+        answers=_answers("cabling_answer.Cabling"),
+        suggestion=Suggestion(
+            ("cables", "cabling", "neighbors", "neighbours", "lldpcli", "lldpctl"),
+            "rocelab lldp compares the cabling with the topology",
+        ),
+    ),
+    CommandEntry(
         "exec",
         "fabrics.node:execute",
         target=Target.FABRIC,

@@ -4,4 +4,6 @@ Start at ``frr_config.render`` for a switch's configuration, ``daemons`` to run 
 convergence and ``paths.underlay_path`` for paths::
 
     Topology + plan -> frr_config/ -> daemons -> wait/ (expected routes against the kernel's) -> paths/, show, evpn
+
+``lldp`` compares the cabling that lldpd sees with the topology.
 """

@@ -115,6 +115,12 @@ _READING: Final = (
         "All equal-cost paths between two hosts, or the path of one flow, as each node's kernel resolves it.",
         arguments=given.PathArguments,
     ),
+    _tool(
+        "lldp",
+        "lldp",
+        "LLDP",
+        "The neighbour that LLDP sees on each port, and the planned one: shows cables in wrong ports.",
+    ),
     _tool("faults", "fault ls", "Faults", "Faults that were injected on purpose. A challenge hides its own."),
     _tool(
         "diagnose",

@@ -96,18 +96,19 @@ def run(  # noqa: PLR0913 - the parameters of subprocess.run
     stdin: str | None = None,
     place: Place = here,
     keep: Sequence[int] = (),
+    directory: str | None = None,
 ) -> Completed:
     """Run a program to its end and return its output. Ctrl-C on the terminal reaches only the caller.
 
-    The program starts in ``place`` and inherits the descriptors ``keep``. The caller waits for it. If a signal
-    interrupts the caller, the program is ended with all that it started.
+    The program starts in ``place`` and ``directory``, and inherits the descriptors ``keep``. The caller waits for it.
+    If a signal interrupts the caller, the program is ended with all that it started.
 
     Raises CommandFailed if it fails and ``check`` is set, OperationFailed if it runs longer than ``timeout`` seconds,
     EnvironmentLacks if there is no such program.
     """
     words = [str(word) for word in argv]
     source = PIPE if stdin is not None else DEVNULL
-    within = Surroundings(keep=keep)
+    within = Surroundings(directory, keep=keep)
     with ended(lambda: place(lambda: start(words, stdin=source, stdout=PIPE, stderr=PIPE, within=within))) as program:
         try:
             said, complained = program.communicate(stdin, timeout)

@@ -59,6 +59,13 @@ def test_when_up_returns_a_tree_is_left() -> None:
     assert {each["cost"] for each in ports()["leaf1"].values() if each["ifname"] in {"swp1", "swp2"}} == {19}
 
 
+def test_lldp_sees_every_cable_of_bridges_and_of_ports_that_block() -> None:
+    """A bridge neither forwards the frames nor hides them from lldpd; blocking ports receive them, too."""
+    cabling = rocelab_json("lldp")
+    assert cabling["as_planned"]
+    assert len(cabling["ports"]) == 24
+
+
 def test_status_says_so() -> None:
     told = rocelab_json("status")
     assert told["healthy"]
