@@ -23,7 +23,7 @@ _AT_ONCE: Final = 8
 
 
 class CableState(StrEnum):
-    """What LLDP sees on a port."""
+    """The state of a port's cable, as LLDP reports it."""
 
     OK = "ok"
     """The planned neighbour, and no other."""
@@ -94,5 +94,5 @@ def compare_cabling(
                 state = CableState.OK if names == (expected,) else CableState.WRONG
             else:
                 state = CableState.UNSEEN if port in up.get(node.name, ()) else CableState.DOWN
-            found.append(CabledPort(node.name, port, expected, names, state))
+            found.append(CabledPort(node=node.name, port=port, expected=expected, seen=names, state=state))
     return found

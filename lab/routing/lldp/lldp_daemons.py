@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import OperationFailed
-from lab.kernel.netlink import link_groups
+from lab.kernel.packets import link_groups
 from lab.kernel.process import process, signals, threads
-from lab.kernel.process.pid_namespace import tied_programs
+from lab.routing.lldp.tied_programs import tied_programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lab.kernel.netlink.link_groups import LinkGroup
+    from lab.kernel.packets.link_groups import LinkGroup
     from lab.kernel.process.netns import Namespace
-    from lab.kernel.process.pid_namespace import TiedPrograms
+    from lab.routing.lldp.tied_programs import TiedPrograms
 
 _PACKAGE: Final = "lldpd"
 _START_TIMEOUT: Final = 120.0

@@ -60,7 +60,7 @@ def exchange_uplinks() -> None:
 
 
 def seen(expect: int, *options: str) -> dict[str, tuple[str, str]]:
-    """What the command sees on each port, and the port's state."""
+    """The neighbours and the state of each port."""
     said = rocelab("lldp", "--fabric", NAME, "--json", *options, expect=expect).stdout
     adapter("lldp").validate_json(said)
     return {
