@@ -7,11 +7,11 @@ import json
 import re
 import signal
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from lab.backends.fabric_state import find_fabric
 from lab.cli.kit.scenario_verdict import told_of
 from lab.report.page import write_page
 from lab.report.run_facts import gather
@@ -24,6 +24,7 @@ from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = [pytest.mark.fabric, pytest.mark.usefixtures("fabric")]
 NAME = "seen"
@@ -102,8 +103,6 @@ def test_it_records_from_the_start_and_saves_on_ctrl_c(tmp_path: Path) -> None:
 
 def test_nothing_is_left_behind(tmp_path: Path) -> None:
     """A view is no recording, and its folder is gone afterwards, also after a kill and ``down``."""
-    from lab.backends.fabric_state import find_fabric
-
     state = find_fabric(NAME)
     with showing(tmp_path):
         assert rocelab_json("record", "ls") == []
