@@ -227,6 +227,7 @@ _ENTRIES: Final = (
                 for name in ("allreduce", "allgather", "reduce-scatter", "alltoall", "broadcast", "sendrecv")
             ),
             CommandEntry("train", target=Target.FABRIC, recorded=True, answers=_answers("traffic.JobTrain")),
+            CommandEntry("explain", answers=_answers("jobs.JobExplain")),
         ),
     ),
     CommandEntry(

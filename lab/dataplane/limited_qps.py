@@ -70,8 +70,8 @@ def _limited(node: str, interface: str, limiter: Any, named: Any) -> LimitedQp:
         node=node,
         interface=interface,
         qpn=int(named["qpn"]),
-        address=_address(named["address"]),
-        peer=_address(named["peer"]),
+        address=gid_address(named["address"]),
+        peer=gid_address(named["peer"]),
         peer_qpn=int(named["peer_qpn"]),
         rate=int(limiter["rate"]),
         target=int(limiter["target"]),
@@ -84,7 +84,7 @@ def _limited(node: str, interface: str, limiter: Any, named: Any) -> LimitedQp:
     )
 
 
-def _address(octets: Any) -> IPv4Address | IPv6Address:
+def gid_address(octets: Any) -> IPv4Address | IPv6Address:
     """Convert an address as a GID has it: an IPv4 address is mapped into IPv6."""
     found = IPv6Address(octets.tobytes())
     return ip_address(found.ipv4_mapped or found)

@@ -7,6 +7,7 @@ the topology file. It uses only nodes, roles and cables of the topology file.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +36,7 @@ from lab.errors import InvalidInput, UsageError
 from lab.model.hosts import parse_pair
 from lab.telemetry.read import measures
 from lab.telemetry.read.measures import DROP_REASONS
+from lab.telemetry.read.recorded_jobs import recorded_jobs
 from lab.telemetry.store.recording_folder import invalid
 from lab.telemetry.store.session_states import TITLES
 
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 
     from lab.diagnose.overlay_forwarding import Forwarding
     from lab.model.qos.port import NodeQos
+    from lab.telemetry.read.recorded_jobs import RecordedJob
     from lab.telemetry.read.recording import RecordedEvent, Recording
     from lab.telemetry.read.series import RecordingPhase
     from lab.telemetry.read.views import PortView
@@ -114,6 +117,8 @@ def _collected(recording: Recording, window: RecordingPhase) -> WindowFacts:
     missing += [str(note.data["said"]) for note in notes if note.data.get("text") == "held back"]
     peers = {port.name: port.peer for port in facts.ports.values() if port.peer}
     lossless = {nic: facts.lossless(nic) for nic in facts.devices}
+    jobs = tuple(_jobs(recording, window))
+    facts = replace(facts, jobs=jobs)
     hops = () if plain else accounts(recording, window, peers, lossless)
     transfers = tuple(_transfers(recording, window, facts))
     if not transfers:
@@ -443,6 +448,13 @@ def _gave_up(recording: Recording, window: RecordingPhase) -> Iterator[GaveUp]:
             yield GaveUp(event.seconds, str(event.data["pair"]), str(event.data["said"]))
 
 
+def _jobs(recording: Recording, window: RecordingPhase) -> Iterator[RecordedJob]:
+    """Yield the training jobs, each with the steps that ended in the window; without such steps it is left out."""
+    for job in recorded_jobs(recording):
+        if steps := tuple(each for each in job.steps if window.start <= each.end <= window.end):
+            yield replace(job, steps=steps)
+
+
 def _transfers(recording: Recording, window: RecordingPhase, facts: WindowFacts) -> Iterator[StartedTransfer]:
     """Yield the last transfer of each pair before the end of the window, if its sender sends or has packets queued.
 
@@ -467,10 +479,23 @@ def _transfers(recording: Recording, window: RecordingPhase, facts: WindowFacts)
             ends = (each.dst, each.src) if each.verb == "read" else (each.src, each.dst)
             src, dst = (_nic(recording, facts, name) for name in ends)
             latest.setdefault((src, dst), StartedTransfer(src=src, dst=dst, qps=each.qps))
+    for job in facts.jobs:
+        for made in _of_job(job):
+            latest.setdefault((made.src, made.dst), made)
     for transfer in latest.values():
         lanes = [lane for port in facts.links_of(transfer.src) for lane in facts.by_port.get(port.name, ())]
         if transfer.gid_index is not None or any(lane.tx_bytes > 10_000 or lane.deepest > 10_000 for lane in lanes):
             yield transfer
+
+
+def _of_job(job: RecordedJob) -> Iterator[StartedTransfer]:
+    """Yield a transfer for each pair of NICs that QPs of a job connect."""
+    nics = {each.rank: f"{each.node}:{each.interface}" for each in job.ranks}
+    known = job.about.qps if job.about else ()
+    pairs = Counter((nics.get(qp.rank), nics.get(qp.peer_rank)) for qp in known)
+    for (src, dst), qps in pairs.items():
+        if src is not None and dst is not None:
+            yield StartedTransfer(src=src, dst=dst, qps=qps)
 
 
 def _ends(pair: str) -> tuple[str, str]:

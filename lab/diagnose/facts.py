@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lab.diagnose.overlay_forwarding import Forwarding
     from lab.model.qos.port import NodeQos, PortQos
     from lab.telemetry.read.measures import Measure
+    from lab.telemetry.read.recorded_jobs import RecordedJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +279,8 @@ class WindowFacts:
     stacks: Mapping[str, Stack] = field(default_factory=dict)
     """By node: its IP stack at the end of the window."""
     transfers: tuple[StartedTransfer, ...] = ()
+    jobs: tuple[RecordedJob, ...] = ()
+    """Training jobs, with the steps that ended in the window."""
     qos: Mapping[str, NodeQos] = field(default_factory=dict)
     """By node: the configuration of its ports."""
     forwarding: Mapping[str, Forwarding] = field(default_factory=dict)

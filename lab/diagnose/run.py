@@ -9,6 +9,8 @@ from lab.diagnose.cause_engine import diagnose, together
 from lab.diagnose.coverage import with_coverage
 from lab.diagnose.differing import with_differences
 from lab.diagnose.extract import collect
+from lab.diagnose.slowed_steps import with_slowed_steps
+from lab.telemetry.read.recorded_jobs import recorded_jobs
 from lab.telemetry.read.series import RecordingPhase
 
 if TYPE_CHECKING:
@@ -35,12 +37,13 @@ def diagnose_run(
 
     With ``plan``, settings that differ from the fabric's plan are listed, if they were recorded; other differences
     always are. Without a phase or times, each phase is diagnosed by itself and the results are merged. Otherwise
-    transient problems would be averaged out. Without phases, the times of transfers are diagnosed in the same way,
-    besides the whole recording. The answer is "healthy" only if nothing is left unchecked. Raises UsageError for a
-    phase or times outside the recording, or if it has no samples.
+    transient problems would be averaged out. Without phases, the times of transfers and training jobs are diagnosed
+    in the same way, besides the whole recording. The answer is "healthy" only if nothing is left unchecked. Raises
+    UsageError for a phase or times outside the recording, or if it has no samples.
     """
     windows = [collect(recording, window) for window in _windows(recording, phase, begin, until)]
-    found = with_differences(together([diagnose(facts) for facts in windows]), recording, plan=plan)
+    found = with_slowed_steps(together([diagnose(facts) for facts in windows]), recording)
+    found = with_differences(found, recording, plan=plan)
     return with_coverage(found, recording, windows)
 
 
@@ -53,10 +56,12 @@ def _windows(recording: Recording, phase: str, begin: float | None, until: float
 
 
 def _with_transfers(recording: Recording, whole: RecordingPhase) -> list[RecordingPhase]:
-    """Return the times in which transfers ran. Those of transfers that overlap are one."""
+    """Return the times in which transfers or training jobs ran. Those that overlap are one."""
     times: list[RecordingPhase] = []
-    for transfer in sorted(recording.transfers(), key=lambda each: each.ns):
-        start, end = max(transfer.ns, whole.start), min(transfer.end_ns, whole.end)
+    spans = [(each.ns, each.end_ns) for each in recording.transfers()]
+    spans += [(each.begin, each.end) for each in recorded_jobs(recording)]
+    for begun, ended in sorted(spans):
+        start, end = max(begun, whole.start), min(ended, whole.end)
         if times and start <= times[-1].end:
             times[-1] = replace(times[-1], end=max(times[-1].end, end))
         else:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lab.telemetry.read.recording import Recording
 
 _ASSETS: Final = Path(__file__).parent / "assets"
-PLAYER_SCRIPTS: Final = ("model.js", "fabric.js", "plots.js", "player.js")
+PLAYER_SCRIPTS: Final = ("model.js", "fabric.js", "plots.js", "job.js", "player.js")
 _HOLE: Final = re.compile(r"\{\{(\w+)\}\}")
 _UNSAFE: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
@@ -56,7 +56,7 @@ def _page_of(recording: Recording, facts: ReportFacts) -> str:
         sampling=every,
         player=filled("player.html", svg=draw_svg(recording.topology, named=True), more=""),
         analysis=to_html(write_markdown(facts)),
-        style=asset("uPlot.min.css") + asset("page.css"),
+        style=asset("uPlot.min.css") + asset("page.css") + asset("job.css"),
         script=script,
         script_hash=script_hash(script),
         data=embedded(played),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lab.dataplane import reductions
+from lab.report.job.job_playback import played_jobs
 from lab.report.markdown import typed
 from lab.report.mentions import places_in
 from lab.report.qp_limits import limits_of
@@ -85,6 +86,7 @@ def _about(topology: Topology, recording: Recording, facts: ReportFacts) -> dict
         ],
         "pauses": _pauses(facts),
         "steps": (steps := steps_of(topology, facts)),
+        "jobs": played_jobs(facts.jobs),
         "opening": opening_of(facts, steps),
         "commands": list(_commands(recording, facts)),
         "packets": [_packet(each) for each in facts.packets],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab.diagnose.run import diagnose_run
 from lab.report.busiest_moment import busiest_moment
+from lab.report.job.step_tables import ReportedJob, reported_jobs
 from lab.report.packet_picks import Packet, packets_of
 from lab.report.pause_list import PauseInterval, pauses_of
 from lab.report.qp_limits import ReportedQp, limit_moments, reported_qps
@@ -117,6 +118,8 @@ class ReportFacts:
     """Packets of interest in the captures."""
     limited: tuple[ReportedQp, ...] = ()
     """QPs that congestion control limited, the one that it limited most first."""
+    jobs: tuple[ReportedJob, ...] = ()
+    """Training jobs of the run, with every step of every rank."""
 
     @property
     def broken_from(self) -> float:
@@ -173,6 +176,7 @@ def _gathered(recording: Recording, told: ScenarioText) -> ReportFacts:
         busiest=busiest_moment(recording),
         packets=tuple(packets),
         limited=tuple(reported_qps(recording)),
+        jobs=reported_jobs(recording),
     )
     broken = broken_phase(recording, next((fault.start for fault in faults if fault.story), None))
     return replace(

@@ -6,12 +6,27 @@ import math
 import re
 from typing import TYPE_CHECKING, Final
 
+from lab.units import format_time
+
 if TYPE_CHECKING:
-    from lab.telemetry.read.dashboard import Snapshot
+    from lab.telemetry.read.dashboard import RankState, Snapshot
     from lab.telemetry.read.measures import Measure
 
 NOTHING: Final = "·"
 """Shown instead of 0, so that active ports stand out in the table of an idle fabric."""
+
+
+JOB_RANKS: Final = ("rank", "NIC", "step", "step time", "communication", "waiting", "late", "straggler")
+"""The columns of training jobs."""
+
+
+def job_rank(rank: RankState) -> tuple[str, ...]:
+    """Return a line of the table of training jobs."""
+    late = f"{'-' if rank.late < 0 else ''}{format_time(abs(rank.late))}"
+    return (
+        *(f"{rank.job} {rank.rank}", f"{rank.node}:{rank.interface}", str(rank.step), format_time(rank.step_time)),
+        *(f"{rank.share:.0%}", format_time(rank.waiting), late, "straggler" if rank.straggler else ""),
+    )
 
 
 def cell(measure: Measure, value: float) -> str:

@@ -1,4 +1,4 @@
-"""The tables of a fabric by ports, devices, sessions and QPs, for ``rocelab top`` and ``rocelab replay``."""
+"""The tables of ``rocelab top`` and ``rocelab replay``: ports, devices, sessions, QPs and training jobs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _NS: Final = 10**9
 SESSIONS: Final = ("session", "protocol", "state", "for", "changes")
 QUEUE_PAIRS: Final = ("QP", "type", "state", "to QP", "of", "limited to", "seen for")
-_TITLES: Final = {PORTS.name: "Ports", DEVICES.name: "RDMA", "sessions": "Sessions", "qps": "QPs"}
+_TITLES: Final = {PORTS.name: "Ports", DEVICES.name: "RDMA", "sessions": "Sessions", "qps": "QPs", "jobs": "Jobs"}
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
@@ -47,6 +47,7 @@ class Viewer(App[None]):
         Binding("2", "tab('devices')", "RDMA"),
         Binding("3", "tab('sessions')", "sessions"),
         Binding("4", "tab('qps')", "QPs"),
+        Binding("5", "tab('jobs')", "jobs"),
     ]
 
     def __init__(self, film: Film, sort: str = "tx_bps") -> None:
@@ -70,6 +71,8 @@ class Viewer(App[None]):
                 yield Lines(SESSIONS, id="sessions-lines")
             with TabPane(_TITLES["qps"], id="qps"):
                 yield Lines(QUEUE_PAIRS, id="qps-lines")
+            with TabPane(_TITLES["jobs"], id="jobs"):
+                yield Lines(cells.JOB_RANKS, id="jobs-lines")
         yield Static(id="told", markup=False)
         yield Footer()
 
@@ -93,6 +96,8 @@ class Viewer(App[None]):
             self._show_told("sessions", [self._session(each) for each in self.film.standings(self.at)])
         if open_ == "qps":
             self._show_told("qps", [self._queue_pair(each) for each in self.film.queue_pairs(self.at)])
+        if open_ == "jobs":
+            self._show_told("jobs", [cells.job_rank(each) for each in self.film.job_ranks(self.at)])
         if isinstance(self.screen, History):
             self.screen.show(self.at)
 

@@ -176,6 +176,27 @@ class QueuePairAnswer(Answer):
     """The rate to which congestion control limits it, in bit/s; null if it does not."""
 
 
+class JobRankAnswer(Answer):
+    """A rank of a training job at the last step that all ranks had ended."""
+
+    job: str
+    rank: int
+    node: str
+    interface: str
+    step: int
+    step_time_s: float
+    share: float
+    """Communication divided by the step, 0 to 1."""
+    waiting_s: float
+    """From the begin of its communication until the last rank began."""
+    late_s: float
+    """The begin of its communication after that of the median rank; negative if it was earlier."""
+    straggler: bool
+    """Whether it was the last rank to begin the communication."""
+    ended_ns: int
+    """End of the step in ns of CLOCK_MONOTONIC."""
+
+
 class DashboardAnswer(Answer):
     """``rocelab top --json``, and a moment of a recording: ``rocelab replay RUN --at S --json``."""
 
@@ -192,6 +213,8 @@ class DashboardAnswer(Answer):
     sessions: list[SessionAnswer]
     queue_pairs: list[QueuePairAnswer]
     """The existing queue pairs; empty in recordings of versions that did not record them."""
+    job_ranks: list[JobRankAnswer]
+    """The ranks of training jobs at their last step; empty without a job."""
 
 
 class FiredAlertAnswer(Answer):

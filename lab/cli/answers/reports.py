@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Literal
 from lab.cli.answers.base import Answer, Models
 from lab.cli.answers.diagnoses import Diagnosis
 from lab.report import qp_limits, ruled_out, run_facts, run_figures, scenario_text, timeline_entry
+from lab.report.job import step_tables
 
 if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
+    from lab.report.job.step_tables import ReportedJob
     from lab.report.qp_limits import ReportedQp
     from lab.report.ruled_out import RuledOut
     from lab.report.run_facts import Moved, ReportedFault, Span
@@ -22,7 +24,7 @@ else:
     )
     Answered, Check = _MODELS.of(scenario_text.Answered), _MODELS.of(scenario_text.Check)
     ReportFigure, RuledOut = _MODELS.of(run_figures.ReportFigure), _MODELS.of(ruled_out.RuledOut)
-    ReportedQp = _MODELS.of(qp_limits.ReportedQp)
+    ReportedQp, ReportedJob = _MODELS.of(qp_limits.ReportedQp), _MODELS.of(step_tables.ReportedJob)
     TimelineEntry = _MODELS.of(timeline_entry.TimelineEntry)
 
 
@@ -50,6 +52,10 @@ class FigureAnswer(ReportFigure):
 
 class ReportedQpAnswer(ReportedQp):
     """A QP that congestion control limited in the run."""
+
+
+class ReportedJobAnswer(ReportedJob):
+    """A training job of the run."""
 
 
 class ReportedTransfer(Moved):
@@ -106,6 +112,8 @@ class ReportAnswer(Answer):
     transfers: list[ReportedTransfer]
     limited: list[ReportedQpAnswer]
     """QPs that congestion control limited, the one that it limited most first."""
+    jobs: list[ReportedJobAnswer]
+    """Training jobs, with every step of every rank."""
     packets: list[ReportedPacket]
     answer: RootCause | None
     """null if the scenario has no root cause."""

@@ -124,6 +124,7 @@ def _facts(facts: ReportFacts, files: list[Path]) -> dict[str, Any]:
         "figures": facts.figures,
         "transfers": facts.transfers,
         "limited": facts.limited,
+        "jobs": facts.jobs,
         "packets": [
             {name: getattr(each, name) for name in ("what", "at", "link", "file", "number", "line")}
             for each in facts.packets

@@ -42,7 +42,7 @@ def top(
 ) -> None:
     """Watch a fabric: ports with rates, queues, pauses, marks and drops; RDMA devices; sessions. q quits.
 
-    Arrows select a row and a column, s sorts by the column, h shows a port's history, 1 to 3 select the table.
+    Arrows select a row and a column, s sorts by the column, h shows a port's history, 1 to 5 select the table.
     """
     from lab.telemetry.read.dashboard import PORTS  # noqa: PLC0415 - NumPy, for which --help does not wait
     from lab.telemetry.record.recorder import MOST_HZ  # noqa: PLC0415

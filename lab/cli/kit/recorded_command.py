@@ -11,7 +11,7 @@ import contextlib
 import re
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias
 
 from lab.terminal_text import printable
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from lab.backends.fabric_state import FabricState
 
+_Kind: TypeAlias = Literal["COMMAND", "TRUTH", "TRANSFER", "JOB_STEP", "JOB"]
 _MOST: Final = 100_000
 """Characters of output that are recorded."""
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -132,11 +133,21 @@ def stepped(state: FabricState, steps: Iterable[dict[str, Any]]) -> None:
     _every(state, "JOB_STEP", steps)
 
 
-def _every(state: FabricState, kind: Literal["TRANSFER", "JOB_STEP"], lines: Iterable[dict[str, Any]]) -> None:
+def described(state: FabricState, job: dict[str, Any]) -> None:
+    """Write a finished training job to the fabric's recordings: the fields of ``JobDescription``, and ``ns``."""
+    _every(state, "JOB", [job])
+
+
+def _every(state: FabricState, kind: _Kind, lines: Iterable[dict[str, Any]]) -> None:
     folders = _recorded_into(state)
     kept = list(lines) if folders else []
     for folder in folders:
         _to(folder, kind, *kept)
+
+
+def is_recorded(state: FabricState) -> bool:
+    """Return whether a recording of the fabric is being made."""
+    return bool(_recorded_into(state))
 
 
 def _recorded_into(state: FabricState) -> list[Path]:
@@ -146,7 +157,9 @@ def _recorded_into(state: FabricState) -> list[Path]:
     return recorders.folders(state)
 
 
-def _to(recording: Path, kind: Literal["COMMAND", "TRUTH", "TRANSFER", "JOB_STEP"], *lines: dict[str, Any]) -> None:
+def _to(
+    recording: Path, kind: Literal["COMMAND", "TRUTH", "TRANSFER", "JOB_STEP", "JOB"], *lines: dict[str, Any]
+) -> None:
     """Append lines to a recording; errors are ignored, because the command itself has succeeded."""
     from lab.telemetry.store.recording_folder import (  # noqa: PLC0415 - needed only for recordings
         Folder,

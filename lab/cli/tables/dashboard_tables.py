@@ -43,6 +43,14 @@ def as_data(film: Film, at: int) -> dict[str, Any]:
             }
             for each in film.queue_pairs(at)
         ],
+        "job_ranks": [
+            {
+                "job": each.job, "rank": each.rank, "node": each.node, "interface": each.interface, "step": each.step,
+                "step_time_s": each.step_time, "share": each.share, "waiting_s": each.waiting, "late_s": each.late,
+                "straggler": each.straggler, "ended_ns": each.ended,
+            }
+            for each in film.job_ranks(at)
+        ],
     }  # fmt: skip
 
 
@@ -69,6 +77,8 @@ def show(film: Film, at: int, sort: str = "tx_bps") -> None:
         heading = f"{sheet.name} of {film.name}{_in_time(film)}" + (f", {quiet} more are idle" if quiet else "")
         if look.names:
             stdout.print(table(heading, (title, *(measure.title for measure in look.measures)), busy))
+    if ranks := film.job_ranks(at):
+        stdout.print(table("training jobs", cells.JOB_RANKS, map(cells.job_rank, ranks)))
     rows = [(each.node, each.interface, each.protocol, each.state, each.changes) for each in film.standings(at)]
     if rows:
         stdout.print(table("sessions", ("node", "interface", "protocol", "state", "changes"), rows))

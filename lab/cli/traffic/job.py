@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
@@ -17,6 +18,7 @@ from lab.cli.kit.output import JsonFlag, print_json, stdout, table
 from lab.cli.kit.progress import stages
 from lab.cli.kit.warnings import warn
 from lab.cli.tables.training_table import training_notes, training_table
+from lab.cli.traffic.job_explain import explain
 from lab.errors import ExitCode, UsageError
 from lab.jobs.collective_job import lossy_class, received_bps, run_job, too_fast
 from lab.jobs.job_spec import ALGORITHMS, AUTOMATIC, Collective, JobSpec, size_range
@@ -27,6 +29,7 @@ from lab.kernel.process import time_source
 from lab.model.load import read_text
 from lab.rdma.measure import DEFAULT_TCLASS
 from lab.rdma.nic_choice import all_nics, find_nic
+from lab.routing.paths.underlay_path import Walker
 from lab.units import format_rate, format_size, format_time, parse_size
 
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
     from lab.backends.backend import Fabric
     from lab.jobs.collective_job import JobResult
+    from lab.jobs.job_qps import JobQps, RankQp
     from lab.jobs.training_job import TrainingResult
     from lab.rdma.measure import Nic
 
@@ -134,6 +138,7 @@ def _command(collective: Collective) -> Callable[..., None]:
 
 for _each in Collective:
     app.command(_each.value)(_command(_each))
+app.command()(explain)
 
 
 @app.command()
@@ -157,8 +162,11 @@ def train(
     warnings = _warned(lossy_class(chain.from_iterable(links), fabric.qos, spec.tclass))
     slowest = min(sum(link.rate for link in each) for each in links)
     with stages() as progress:
-        result = run_training(nics, spec, link_rate=slowest, report=progress)
+        watch = _watched_qps(fabric, nics, progress) if recorded_command.is_recorded(fabric.state) else None
+        result = run_training(nics, spec, link_rate=slowest, report=watch.report if watch else progress)
     recorded_command.stepped(fabric.state, _recorded_steps(result))
+    if watch:
+        recorded_command.described(fabric.state, _recorded_job(result, watch.found))
     warnings += _warned(too_fast(result.transfer_bps) if time_source.lives_in() == time_source.VIRTUAL else "")
     if as_json:
         print_json({**_training_data(result), "warnings": warnings})
@@ -179,6 +187,27 @@ def _recorded_steps(result: TrainingResult) -> Iterator[dict[str, Any]]:
             "interface": rank.interface, "step": each.step, "begin": each.begin_ns, "compute": each.compute_ns,
             "communication": each.communication_ns, "waiting": each.waiting_ns, "late": each.late_ns,
         }  # fmt: skip
+
+
+def _watched_qps(fabric: Fabric, nics: Sequence[Nic], progress: Callable[[str, int, int], None]) -> JobQps:
+    """Return what finds the QPs of the job's ranks before they end."""
+    from lab.dataplane import qp_pairs  # noqa: PLC0415 - libbpf, needed only while a recording is made
+    from lab.jobs.job_qps import JobQps  # noqa: PLC0415
+
+    walker = Walker(fabric.topology, fabric.namespace)
+    return JobQps(nics, lambda: qp_pairs.connected(fabric.name), walker, progress)
+
+
+def _recorded_job(result: TrainingResult, qps: Sequence[RankQp]) -> dict[str, Any]:
+    """Return the recording's description of the job."""
+    return {
+        "ns": time.monotonic_ns(),
+        "job": result.name,
+        "size": result.size,
+        "roofline": round(result.roofline_s * 1e9),
+        "tclass": result.tclass,
+        "qps": [asdict(each) for each in qps],
+    }
 
 
 def _training_data(result: TrainingResult) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from lab.diagnose.causes.cause import Cause
 from lab.diagnose.causes.class_causes import CLASS_CAUSES
 from lab.diagnose.causes.congestion_causes import CONGESTION_CAUSES
 from lab.diagnose.causes.conservation_causes import CONSERVATION_CAUSES
+from lab.diagnose.causes.job_causes import JOB_CAUSES
 from lab.diagnose.causes.overlay_causes import OVERLAY_CAUSES
 from lab.diagnose.causes.pause_causes import PAUSE_CAUSES
 from lab.diagnose.symptoms import (
@@ -37,6 +38,7 @@ CAUSES: Final = (
     *PAUSE_CAUSES,
     *CLASS_CAUSES,
     *CONGESTION_CAUSES,
+    *JOB_CAUSES,
     Cause(
         "hash-polarisation", "a switch sends all QPs over one of its equal-cost paths",
         needs=(path_symptoms.many_flows_on_one_uplink,),

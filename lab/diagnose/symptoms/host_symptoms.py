@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.symptom import Evidence, Sign
 from lab.diagnose.symptoms import loss_symptoms, probes
+from lab.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 _SOME: Final = 8
 """The minimum number of packets that a host receives, but not its RDMA device."""
+_NS: Final = 10**9
+_STEPS: Final = "job_steps"
+"""The recording's table of training jobs."""
 _NOT_READY: Final = "retry_rnr_exceeded_err"
 _UNANSWERED: Final = ("completer_retry_err", "retry_exceeded_err")
 
@@ -99,6 +103,25 @@ def receivers_are_not_ready(facts: WindowFacts) -> Iterator[Sign]:
         if count := counters.get(_NOT_READY, 0):
             says = "transfers given up: the receiver was not ready"
             yield Sign(nic, (Evidence(says=says, of=nic, source=_NOT_READY, value=count, at=facts.end),))
+
+
+def a_host_computes_slowly(facts: WindowFacts) -> Iterator[Sign]:
+    """A rank of a training job computes longer than the median rank, by 10% or more, in most of its steps."""
+    for job in facts.jobs:
+        for rank, excess, count in job.slow_ranks():
+            waiting = max((each.waiting for step in job.steps for each in step.ranks), default=0) / _NS
+            steps = f"{count} of {counted(len(job.steps), 'step')}"
+            says = f"seconds by which rank {rank.rank} of job {job.name} computes longer than the median rank"
+            seen = (
+                Evidence(
+                    says=f"{says}, in {steps}", of=rank.node, source=_STEPS, value=round(excess, 4), at=facts.end
+                ),
+                Evidence(
+                    says=f"seconds for which a rank of job {job.name} waited for others in a step, at most",
+                    of=rank.node, source=_STEPS, value=round(waiting, 4), at=facts.end,
+                ),
+            )  # fmt: skip
+            yield Sign(rank.node, seen)
 
 
 def somebody_gave_up(facts: WindowFacts) -> Iterator[Sign]:

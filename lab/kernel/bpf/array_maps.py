@@ -1,4 +1,4 @@
-"""Array maps of BPF programs as NumPy arrays: the kernel's memory, read and written without system calls."""
+"""Maps of BPF programs: array maps as NumPy arrays, which are the kernel's memory, and copies of hash maps."""
 
 from __future__ import annotations
 
@@ -46,12 +46,39 @@ def entries(descriptor: int) -> int:
     return _shape(descriptor)[1]
 
 
+def hash_items(descriptor: int, key: DTypeLike, value: DTypeLike) -> list[tuple[Any, Any]]:
+    """Return a copy of a hash map: each key and value as a NumPy record.
+
+    An entry that is removed meanwhile may be missing. Raises OperationFailed if a description has another size.
+    """
+    keys, values = np.dtype(key), np.dtype(value)
+    if (keys.itemsize, values.itemsize) != _sizes(descriptor)[:2]:
+        raise OperationFailed("the hash map's keys and values have another size than their description")
+    found: dict[bytes, bytes] = {}
+    here, following = (ctypes.create_string_buffer(keys.itemsize) for _ in range(2))
+    held = ctypes.create_string_buffer(values.itemsize)
+    before: Any = None
+    for _ in range(entries(descriptor) + 1):
+        if library().bpf_map_get_next_key(descriptor, before, following) < 0:
+            break
+        here.raw = following.raw
+        before = here
+        if library().bpf_map_lookup_elem(descriptor, here, held) == 0:
+            found[here.raw] = held.raw
+    return [(np.frombuffer(of, keys)[0], np.frombuffer(is_, values)[0]) for of, is_ in found.items()]
+
+
 def _shape(descriptor: int) -> tuple[int, int]:
     """Return the size of a map's values in bytes, and its number of entries."""
+    return _sizes(descriptor)[1:]
+
+
+def _sizes(descriptor: int) -> tuple[int, int, int]:
+    """Return the sizes of a map's keys and values in bytes, and its number of entries."""
     head = ctypes.create_string_buffer(_INFO.size)
     length = ctypes.c_uint32(_INFO.size)
     result: int = library().bpf_obj_get_info_by_fd(descriptor, head, ctypes.byref(length))
     if result < 0:
         raise OperationFailed(f"the kernel does not describe the map: {os.strerror(-result)}")
-    _, _, _, value, entries, _ = _INFO.unpack(head.raw)
-    return value, entries
+    _, _, key, value, entries, _ = _INFO.unpack(head.raw)
+    return key, value, entries

@@ -48,6 +48,8 @@ _SIGNATURES: Final = {
     "bpf_map__name": _NAME,
     "bpf_map__pin": _PIN,
     "bpf_map__reuse_fd": _Signature(c_int, (c_void_p, c_int)),
+    "bpf_map_get_next_key": _Signature(c_int, (c_int, c_void_p, c_void_p)),
+    "bpf_map_lookup_elem": _Signature(c_int, (c_int, c_void_p, c_void_p)),
     "bpf_map__set_max_entries": _Signature(c_int, (c_void_p, c_uint32)),
     "bpf_map__type": _NUMBER,
     "bpf_link__destroy": _NUMBER,

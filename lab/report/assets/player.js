@@ -32,6 +32,7 @@ function show() {
   for (const band of document.querySelectorAll(".band")) band.classList.toggle("now", Boolean(phase) && Number(band.dataset.start) === phase.start);
   showStep(step);
   showCommands();
+  showJobs(now);
   for (const each of plots) follow(each, now);
   if (chosen !== null) inspect();
   live.shown(now);
@@ -281,6 +282,7 @@ function begin() {
   buildCommands();
   buildPackets();
   buildTrack();
+  buildJobs();
   listen();
   plotAll();
   density();

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lab.report.compare.changes import ComparedValue, ranked
+from lab.report.compare.job_values import job_values, jobs_by_name
 from lab.report.compare.paired_values import (
     buffer_values,
     device_values,
@@ -38,7 +39,7 @@ class ComparedSection:
     """One kind of object: its values, changed ones first, and the names that exist in one recording only."""
 
     name: str
-    """ports, devices, buffers, transfers, queue_pairs or phases."""
+    """jobs, transfers, queue_pairs, ports, devices, buffers or phases."""
     noun: str
     names: PairedNames
     values: tuple[ComparedValue, ...]
@@ -155,6 +156,10 @@ def _sections(a: ComparedRun, b: ComparedRun, threshold: float, *, phases: bool)
         return ComparedSection(name=name, noun=noun, names=names, values=ranked(values, threshold))
 
     phases = phases and bool(a.recording.phases and b.recording.phases)
+    jobs = jobs_by_name(a), jobs_by_name(b)
+    names = paired_names(*jobs)
+    values = [value for name in names.both for value in job_values(name, jobs[0][name], jobs[1][name])]
+    yield section("jobs", "job", names, values)
     moved = transfers_by_name(a, phases=phases), transfers_by_name(b, phases=phases)
     names = paired_names(*moved)
     values = [value for name in names.both for value in transfer_values(name, moved[0][name], moved[1][name])]

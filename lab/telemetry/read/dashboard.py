@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from lab.telemetry.read.counter_tables import Key
     from lab.telemetry.read.measures import Measure
+    from lab.telemetry.read.recorded_jobs import RecordedJob, RecordedRankStep, RecordedStep
     from lab.telemetry.read.recording import RecordedEvent
 
 _NS: Final = 10**9
@@ -160,6 +161,49 @@ def standings(events: Iterable[RecordedEvent], at: int) -> list[SessionStanding]
                 exact=bool(before) or age is not None,
             )
     return sorted(found.values(), key=lambda each: (each.node, each.interface, each.protocol))
+
+
+@dataclass(frozen=True, slots=True)
+class RankState:
+    """A rank of a training job at its last step: times are in seconds."""
+
+    job: str
+    rank: int
+    node: str
+    interface: str
+    step: int
+    step_time: float
+    share: float
+    """Communication divided by the step, 0 to 1."""
+    waiting: float
+    late: float
+    """The begin of its communication after that of the median rank; negative if it was earlier."""
+    straggler: bool
+    """Whether it was the last rank to begin the communication of that step."""
+    ended: int
+    """The end of the step, in ns."""
+
+
+def job_ranks(jobs: Iterable[RecordedJob], at: int) -> list[RankState]:
+    """Return the ranks of all jobs at the last step that every rank had ended at time ``at`` (ns)."""
+    ended = [(job.name, [step for step in job.steps if step.end <= at]) for job in jobs]
+    return [_rank_state(name, steps[-1], each) for name, steps in ended if steps for each in steps[-1].ranks]
+
+
+def _rank_state(job: str, step: RecordedStep, of: RecordedRankStep) -> RankState:
+    return RankState(
+        job=job,
+        rank=of.rank,
+        node=of.node,
+        interface=of.interface,
+        step=of.step,
+        step_time=of.seconds,
+        share=of.share,
+        waiting=of.waiting / _NS,
+        late=of.late / _NS,
+        straggler=of is step.straggler,
+        ended=of.end,
+    )
 
 
 @dataclass(frozen=True, slots=True)

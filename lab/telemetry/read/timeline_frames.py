@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from lab.errors import OperationFailed
-from lab.telemetry.read.dashboard import SHEETS, WINDOW, Dashboard, queue_pairs, standings
+from lab.telemetry.read.dashboard import SHEETS, WINDOW, Dashboard, job_ranks, queue_pairs, standings
+from lab.telemetry.read.recorded_jobs import jobs_of, recorded_jobs
 from lab.telemetry.read.recording import RecordedEvent
 from lab.telemetry.sample import qp_rates
 from lab.telemetry.sample.queue_pairs import SCHEMA, event_of
+from lab.telemetry.store import job_steps
 from lab.telemetry.store.rawlog import FrameStream, LogFrameKind, sample_of
 from lab.telemetry.store.recording_folder import damage_as_invalid, invalid
 from lab.telemetry.store.row_tables import columns_of, unpack
@@ -23,15 +25,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lab.telemetry.read.counter_tables import CounterTables
-    from lab.telemetry.read.dashboard import QueuePairState, SessionStanding, Sheet, Snapshot
+    from lab.telemetry.read.dashboard import QueuePairState, RankState, SessionStanding, Sheet, Snapshot
     from lab.telemetry.read.recording import Recording
     from lab.telemetry.store.rawlog import LogFrame
 
 _NS: Final = 10**9
 _PATIENCE: Final = 10 * _NS
+"""How long to wait for the sessions of routers that do not answer, in ns."""
 _RATES: Final = 100_000
 """Rows about limited QPs that a live view keeps."""
-"""How long to wait for the sessions of routers that do not answer, in ns."""
+_STEPS: Final = 10_000
+"""Steps of ranks that a live view keeps."""
 _KEPT: Final = 600
 """Number of views kept of a running fabric for a port's history: five minutes at two a second."""
 
@@ -66,6 +70,9 @@ class Film(Protocol):
 
     def queue_pairs(self, at: int) -> list[QueuePairState]:
         """Return the RDMA devices' queue pairs at ``at``; empty for older recordings, which do not have them."""
+
+    def job_ranks(self, at: int) -> list[RankState]:
+        """Return the ranks of training jobs at the last step that had ended at ``at``; empty without a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +122,7 @@ class LiveFilm:
         self._looks: dict[str, deque[Snapshot]] = {}
         self._events: list[RecordedEvent] = []
         self._rates: deque[tuple[int, dict[str, Any]]] = deque(maxlen=_RATES)
+        self._steps: deque[tuple[int, dict[str, Any]]] = deque(maxlen=_STEPS)
         self._known_from: int | None = None
         self.name = ""
         self.time = ""
@@ -171,6 +179,10 @@ class LiveFilm:
         """Return the RDMA devices' queue pairs at ``at``."""
         return queue_pairs(self._events, at, self._rates)
 
+    def job_ranks(self, at: int) -> list[RankState]:
+        """Return the ranks of training jobs at the last step that had ended at ``at``."""
+        return job_ranks(jobs_of(self._steps), at)
+
     def _take(self, frame: LogFrame) -> None:
         if frame.kind == LogFrameKind.HEADER:
             self._begin(json.loads(bytes(frame.data)))
@@ -186,6 +198,8 @@ class LiveFilm:
                     self._take_event(frame.ns, event_of(row))
             elif schema.table == qp_rates.SCHEMA.table:
                 self._rates.extend((frame.ns, row) for row in told)
+            elif schema.table == job_steps.SCHEMA.table:
+                self._steps.extend((row["begin"] + row["compute"] + row["communication"], row) for row in told)
 
     def _take_event(self, ns: int, told: dict[str, Any]) -> None:
         known = {name: str(told.pop(name, "")) for name in ("source", "kind", "node", "interface")}
@@ -235,6 +249,7 @@ class RecordedFilm:
             self._board = Dashboard(self._counted.keys, columns)
             self._told = [*recording.events(source="routing"), *recording.events(source="rdma")]
             self._rates = _rates_of(recording)
+            self._jobs = recorded_jobs(recording)
             for sheet in SHEETS:  # report damage now, not during playback
                 self.look(sheet, self.end)
             self.queue_pairs(self.end)
@@ -281,6 +296,10 @@ class RecordedFilm:
     def queue_pairs(self, at: int) -> list[QueuePairState]:
         """Return the RDMA devices' queue pairs at ``at``."""
         return queue_pairs(self._told, at, self._rates)
+
+    def job_ranks(self, at: int) -> list[RankState]:
+        """Return the ranks of training jobs at the last step that had ended at ``at``."""
+        return job_ranks(self._jobs, at)
 
     def _sample(self, at: int) -> _Sample:
         number = self.number(at)

@@ -40,6 +40,8 @@ class RecordKind(StrEnum):
     """Finished transfers, and the duration of each."""
     JOB_STEP = "job_steps.jsonl"
     """Steps of training jobs, of each rank; ``rows/job_steps.parquet`` has them in a complete recording."""
+    JOB = "jobs.jsonl"
+    """Finished training jobs: their size, and the QPs of their ranks with peers and paths."""
     TRUTH = "truth/truth.jsonl"
     """Injected faults; diagnosis must not read it."""
     CONFIGURATION = "state/configuration.jsonl"
@@ -100,6 +102,11 @@ class Folder:
     def job_steps(self) -> Path:
         """Steps of training jobs, of each rank."""
         return self.records(RecordKind.JOB_STEP)
+
+    @property
+    def jobs(self) -> Path:
+        """Finished training jobs, with the QPs of their ranks."""
+        return self.records(RecordKind.JOB)
 
     @property
     def captures(self) -> Path:

@@ -3,8 +3,9 @@
     ./scripts/bench job [--json] [--rounds N] [--memory-size BYTES]
 
 A ring passes 2(n-1)/n of its buffer to the next rank, in 2(n-1) messages. ``ib_write_bw`` writes as many messages of
-that size between the same hosts, all pairs at once, and the slowest pair counts. There is one spine, so that both
-take the same links. The two take turns, and the medians are compared. To reach: less than twice the time.
+that size between the same hosts, all pairs at once, for as many steps as the job measures; the slowest pair counts.
+There is one spine, so that both take the same links. The two take turns, and the medians of the time of a step are
+compared, beside the lowest and the highest ratio of a round. To reach: less than twice the time.
 
 The start is the time from the first process of a job to the moment at which every rank knows all others. The memory
 is what a job of 16 ranks takes of the machine at most: 4 GiB must be enough.
@@ -37,7 +38,9 @@ RATE: Final = 20_000_000
 RANKS: Final = 8
 MANY: Final = 16
 SIZE: Final = 2**20
-STEPS: Final = 3
+STEPS: Final = 5
+"""Steps of a round: a shorter transfer would measure the start of ``ib_write_bw``."""
+ROUNDS: Final = 5
 RATIO: Final = 2.0
 START: Final = 10.0
 MEMORY: Final = 4 * 2**30
@@ -69,11 +72,13 @@ def job(*words: str, size: int, steps: int, warmup: int) -> Any:
 
 
 def bare() -> float:
-    """Seconds in which ``ib_write_bw`` writes what a rank sends in a step, by the slowest pair."""
+    """Seconds in which ``ib_write_bw`` writes what a rank sends in a step: a mean of steps, of the slowest pair."""
     first, *others = zip(_HOSTS, (*_HOSTS[1:], _HOSTS[0]), strict=True)
     pairs = [word for pair in others for word in ("--pair", ":".join(pair))]
     messages = 2 * (RANKS - 1)
-    answer = command("rdma", "bw", *first, *pairs, "--size", str(SIZE // RANKS), "--iterations", str(messages))
+    answer = command(
+        "rdma", "bw", *first, *pairs, "--size", str(SIZE // RANKS), "--iterations", str(STEPS * messages)
+    )
     return float(messages * SIZE / RANKS * 8 / min(pair["goodput_bps"] for pair in answer["pairs"]))
 
 
@@ -123,6 +128,7 @@ def measure(rounds: int, memory_size: int) -> dict[str, Any]:
         "step_s": steps,
         "bare_s": floors,
         "ratio": statistics.median(steps) / statistics.median(floors),
+        "ratios": [step / floor for step, floor in zip(steps, floors, strict=True)],
         "wire_s": 2 * (RANKS - 1) / RANKS * SIZE * 8 / RATE,
         "start_s": statistics.median(starts),
         "start_of_16_s": many["start_s"],
@@ -148,8 +154,10 @@ def show(measured: dict[str, Any]) -> None:
     stdout.print(table(title, ("", "median", "rounds"), rows))
     memory = format_size(measured["memory_bytes"])
     starts = f"{RANKS} ranks start in {measured['start_s']:.2f} s, {MANY} in {measured['start_of_16_s']:.2f} s"
+    low, high = min(measured["ratios"]), max(measured["ratios"])
+    ratio = f"{measured['ratio']:.2f} times as long as ib_write_bw, {low:.2f} to {high:.2f} by round"
     for line in (
-        f"a step takes {measured['ratio']:.2f} times as long as ib_write_bw (to reach: less than {RATIO:g})",
+        f"a step takes {ratio} (to reach: less than {RATIO:g})",
         f"{starts} of {clock} time (to reach: less than {START:g} s)",
         f"{MANY} ranks with buffers of {format_size(measured['memory_size'])} take {memory} (to fit in: 4 GiB)",
     ):
@@ -157,4 +165,4 @@ def show(measured: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    run_bench("job", __doc__, {"rounds": (int, 3), "memory_size": (parse_size, MAX_JOB_SIZE)}, measure, show)
+    run_bench("job", __doc__, {"rounds": (int, ROUNDS), "memory_size": (parse_size, MAX_JOB_SIZE)}, measure, show)

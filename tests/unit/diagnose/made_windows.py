@@ -8,6 +8,7 @@ from typing import Any
 from lab.diagnose.facts import LinkEvent, PortFacts, Ran, SessionChange, Silence, StartedTransfer, Swept, WindowFacts
 from lab.model.load import read_topology
 from lab.scenario import library
+from lab.telemetry.read.recorded_jobs import RecordedJob, jobs_of
 from tests.unit.diagnose import made_addresses, made_congestion, made_conservation, made_overlay
 from tests.unit.diagnose.made_facts import (
     ADDRESSES,
@@ -24,6 +25,14 @@ from tests.unit.diagnose.made_facts import (
     with_lanes,
     writing,
 )
+from tests.unit.telemetry.jobs.made_job import steps
+
+
+def job_of(excess: dict[int, int]) -> tuple[RecordedJob, ...]:
+    """A training job of three steps, in which ranks compute so many ms longer than 100 ms."""
+    rows = sorted(steps([60] * 3, excess), key=lambda row: row["ns"])
+    return jobs_of((row["ns"], row) for row in rows)
+
 
 STUCK = {"paused": 1.0, "depth": 220_000.0, "deepest": 220_000, "shallowest": 220_000}
 STORM: dict[str, dict[str, Any]] = {
@@ -434,4 +443,5 @@ CASES: list[tuple[str, str, WindowFacts, WindowFacts]] = [
     *made_addresses.CASES,
     *made_congestion.CASES,
     *made_conservation.CASES,
+    ("straggler-host", "h5", facts({}, jobs=job_of({2: 40})), facts({}, jobs=job_of({2: 9}))),
 ]  # fmt: skip

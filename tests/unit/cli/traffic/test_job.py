@@ -107,6 +107,7 @@ class Trained:
 def trained(monkeypatch: pytest.MonkeyPatch) -> Trained:
     made = Trained()
     monkeypatch.setattr(job, "run_training", made)
+    monkeypatch.setattr(recorded_command, "is_recorded", lambda _: False)
     monkeypatch.setattr(recorded_command, "stepped", lambda _, steps: made_steps.extend(steps))
     made_steps.clear()
     return made
@@ -230,6 +231,20 @@ def test_the_answer_of_a_training_job_is_that_of_its_schema(trained: Trained, tm
     assert len(made_steps) == len(data["rank_steps"]) == 6
     assert {name for name, _ in SCHEMA.columns} | {"ns"} == made_steps[0].keys()
     assert (made_steps[1]["node"], made_steps[1]["late"], made_steps[0]["waiting"]) == ("h5", 5 * 10**6, 5 * 10**6)
+
+
+def test_a_recording_gets_the_description_and_the_qps_of_a_job(
+    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The QPs are those that are found before the ranks end: this job has no processes, and so none."""
+    lines: list[dict[str, Any]] = []
+    monkeypatch.setattr(recorded_command, "is_recorded", lambda _: True)
+    monkeypatch.setattr(recorded_command, "described", lambda _, line: lines.append(line))
+    assert train(tmp_path, "ranks: 2").exit_code == 0
+    assert len(trained.nics) == 2
+    (line,) = lines
+    assert (line["job"], line["size"], line["tclass"], line["qps"]) == ("training", 500_000, 106, [])
+    assert line["roofline"] == pytest.approx(140_000_000)
 
 
 def test_wrong_sums_of_a_training_job_fail(trained: Trained, tmp_path: Path) -> None:

@@ -1,0 +1,132 @@
+"""The QPs of a job: the rank that has each, its peer, and the ports on its path.
+
+The kernel lists the QPs of a process without their peers' addresses. The peers are those that the fabric's ports have
+learned (``lab.dataplane.qp_pairs``). The path is that which each switch's kernel returns for the 5-tuple of the QP.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lab.errors import OperationFailed
+from lab.kernel.netlink.rdma_tracking import Tracking
+from lab.model.topology import Endpoint
+from lab.routing.paths.underlay_path import HostAttachment
+from lab.wire.udp_ports import source_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from lab.dataplane.qp_pairs import ConnectedQp
+    from lab.rdma.measure import Nic
+    from lab.routing.paths.underlay_path import Walker
+
+_GENERATIONS: Final = 4
+"""Processes between a command and one that it started, at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankQp:
+    """A QP of a rank, its peer, and the path on which it sends."""
+
+    rank: int
+    qpn: int
+    peer_rank: int
+    peer_qpn: int
+    source_port: int
+    """The UDP source port of its packets, which ECMP hashes."""
+    path: tuple[str, ...]
+    """The ports by which its packets leave, from its NIC on; empty if a node has no route."""
+
+
+class JobQps:
+    """Finds the QPs of a job while its ranks still run, at most once: ``report`` takes the job's progress."""
+
+    def __init__(
+        self,
+        nics: Sequence[Nic],
+        pairs: Callable[[], Iterable[ConnectedQp]],
+        walker: Walker,
+        report: Callable[[str, int, int], None],
+    ) -> None:
+        """``pairs`` returns all connected QPs of the fabric; ``report`` is called with the progress, too."""
+        self._nics, self._pairs, self._walker, self._report = nics, pairs, walker, report
+        self._looked = False
+        self.found: tuple[RankQp, ...] = ()
+
+    def report(self, stage: str, done: int, total: int) -> None:
+        """Pass progress on. When all ranks are done, and before they end, look for their QPs."""
+        self._report(stage, done, total)
+        if stage == DONE and done == total and not self._looked:
+            self._looked = True
+            self.found = tuple(rank_qps(self._nics, self._pairs(), own_qps(self._nics), self._walker))
+
+
+DONE: Final = "ranks done"
+"""The stage that a job reports while ranks end (``job_session``)."""
+
+
+def own_qps(nics: Sequence[Nic]) -> set[tuple[int, int]]:
+    """Return the rank and QPN of each QP that a process of this command owns; empty without RDMA."""
+    try:
+        with Tracking() as kernel:
+            indices = kernel.devices()
+            return {
+                (rank, pair.qpn)
+                for rank, nic in enumerate(nics)
+                if nic.device in indices
+                for pair in kernel.queue_pairs(indices[nic.device])
+                if _is_own(pair.pid)
+            }
+    except OperationFailed:  # a device was removed meanwhile; the job itself has ended well
+        return set()
+
+
+def rank_qps(
+    nics: Sequence[Nic], pairs: Iterable[ConnectedQp], own: set[tuple[int, int]], walker: Walker
+) -> Iterator[RankQp]:
+    """Yield the QPs of ``own``, a rank and a QPN each, whose peer is another rank, ordered by rank and QPN."""
+    places = {place[1]: rank for rank, nic in enumerate(nics) if (place := nic.namespace.place) is not None}
+    ranks = {nic.address: rank for rank, nic in enumerate(nics)}
+    connected = [(places[pair.netns], pair) for pair in pairs if pair.netns in places and pair.peer in ranks]
+    for rank, pair in sorted(connected, key=lambda each: (each[0], each[1].qpn)):
+        if (rank, pair.qpn) in own and pair.address == nics[rank].address:
+            peer, port = ranks[pair.peer], source_port(pair.qpn, pair.peer_qpn)
+            yield RankQp(
+                rank=rank,
+                qpn=pair.qpn,
+                peer_rank=peer,
+                peer_qpn=pair.peer_qpn,
+                source_port=port,
+                path=_path(walker, nics[rank], nics[peer], port),
+            )
+
+
+def _path(walker: Walker, src: Nic, dst: Nic, port: int) -> tuple[str, ...]:
+    start, goal = (HostAttachment(Endpoint(nic.host, nic.interface), nic.address) for nic in (src, dst))
+    try:
+        return tuple(map(str, walker.of_flow(start, goal, port)))
+    except OperationFailed:  # the routes have changed; the QP is recorded without its path
+        return ()
+
+
+def _is_own(pid: int) -> bool:
+    """Return whether a process is a descendant of this one."""
+    for _ in range(_GENERATIONS):
+        if pid == os.getpid():
+            return True
+        pid = _parent(pid)
+        if pid <= 1:
+            return False
+    return False
+
+
+def _parent(pid: int) -> int:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return int(stat.rpartition(") ")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0

@@ -1,0 +1,84 @@
+"""Training jobs read from a recording: steps, stragglers, hosts that compute slowly, and what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.cli.tables.dashboard_tables import as_data
+from lab.errors import InvalidInput
+from lab.telemetry.read.recorded_jobs import recorded_jobs
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.read.timeline_frames import RecordedFilm
+from tests.unit.telemetry.jobs.made_job import COMPUTE, HOSTS, MS, PERIOD, job_run, steps, with_job
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_step_has_its_ranks_its_straggler_and_who_ended_last(tmp_path: Path) -> None:
+    (job,) = recorded_jobs(Recording.open(job_run(tmp_path / "run", steps([60, 80], {2: 40})).finished()))
+    assert (job.name, [step.number for step in job.steps]) == ("small", [1, 2])
+    first, second = job.steps
+    assert [each.node for each in first.ranks] == list(HOSTS)
+    assert first.straggler.rank == 2
+    assert first.lateness == pytest.approx(0.04)
+    assert first.last.rank == 3
+    assert first.seconds == pytest.approx(0.2)
+    assert second.transfer == pytest.approx(0.08)
+    assert first.ranks[0].share == pytest.approx(0.5)
+    assert first.ranks[2].share == pytest.approx(0.3)
+    assert job.seconds == pytest.approx(0.21)
+    assert job.usual_straggler.node == "h5"
+    ((slow, excess, count),) = job.slow_ranks()
+    assert (slow.node, count) == ("h5", 2)
+    assert excess == pytest.approx(0.04)
+    assert job.about is not None
+    assert len(job.about.qps) == len(HOSTS)
+
+
+@pytest.mark.parametrize("excess", [{}, {2: 9}, {0: 40, 1: 40, 2: 40}])
+def test_a_host_is_not_slow_within_ten_percent_nor_as_one_of_most(tmp_path: Path, excess: dict[int, int]) -> None:
+    (job,) = recorded_jobs(Recording.open(job_run(tmp_path / "run", steps([60] * 4, excess)).finished()))
+    assert job.slow_ranks() == []
+
+
+def test_a_second_job_of_the_same_name_is_another_one(tmp_path: Path) -> None:
+    made = job_run(tmp_path / "run", steps([60, 60]))
+    with_job(made, steps([90], start=4 * PERIOD), described=False)
+    one, other = recorded_jobs(Recording.open(made.killed()))
+    assert (one.name, len(one.steps), other.name, len(other.steps)) == ("small", 2, "small #2", 1)
+    assert one.about is not None
+    assert other.about is None
+
+
+def test_a_recording_without_a_job_has_none(tmp_path: Path) -> None:
+    made = job_run(tmp_path / "run", steps([60]))
+    made.folder.job_steps.unlink()
+    assert recorded_jobs(Recording.open(made.finished())) == ()
+
+
+@pytest.mark.parametrize("line", ["[]", '{"ns": 1}', '{"ns": 1, "job": "a", "size": 1, "roofline": "x"}', "x\n{}"])
+def test_a_damaged_description_is_one_clear_line(tmp_path: Path, line: str) -> None:
+    made = job_run(tmp_path / "run", steps([60]))
+    made.folder.jobs.write_text(f"{line}\n", encoding="utf-8")
+    with pytest.raises(InvalidInput, match=r"jobs\.jsonl"):
+        recorded_jobs(Recording.open(made.finished()))
+
+
+def test_a_replay_shows_the_last_step_that_all_ranks_have_ended(tmp_path: Path) -> None:
+    recording = Recording.open(job_run(tmp_path / "run", steps([60, 60], {2: 40})).finished())
+    film = RecordedFilm(recording)
+    first, second = recorded_jobs(recording)[0].steps
+    assert film.job_ranks(first.end - 1) == []
+    assert [(each.rank, each.step) for each in film.job_ranks(second.end - 1)] == [(rank, 1) for rank in range(4)]
+    shown = as_data(film, film.end)["job_ranks"]
+    assert [(each["node"], each["step"], each["straggler"]) for each in shown] == [
+        (host, 2, host == "h5") for host in HOSTS
+    ]
+    assert shown[0]["waiting_s"] == pytest.approx(0.04)
+    assert shown[2]["late_s"] == pytest.approx(0.04)
+    assert shown[0]["share"] == pytest.approx(
+        (shown[0]["step_time_s"] - COMPUTE * MS / 1e9) / shown[0]["step_time_s"]
+    )
