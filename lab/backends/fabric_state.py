@@ -14,6 +14,7 @@ Each object is written to the journal before it is created. So ``down`` can clea
                                   cleared.npz      baselines of cleared counters; absent if none
                                   faults.jsonl     faults that were injected and healed; readable by root only
                                   lab/             input of containerlab, or the facts of an adopted lab
+                                  job_steps.jsonl  the steps of the last training job; absent if none
                                   recorders/       one file for each recorder in the background
                                   settings.json    ports before a scenario changed them; readable by root only
                                   players/         one file for each process that runs a scenario; root only
@@ -120,6 +121,11 @@ class FabricState:
     def recorders(self) -> Path:
         """The directory with one file for each recorder in the background."""
         return self.directory / "recorders"
+
+    @property
+    def job_steps(self) -> Path:
+        """The steps of the last training job that ended, JSON lines; absent if there was none."""
+        return self.directory / "job_steps.jsonl"
 
     @property
     def changing(self) -> Path:

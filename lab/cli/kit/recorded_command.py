@@ -129,8 +129,19 @@ def transferred(state: FabricState, transfers: Iterable[dict[str, Any]]) -> None
 
 
 def stepped(state: FabricState, steps: Iterable[dict[str, Any]]) -> None:
-    """Write steps of a training job to the fabric's recordings, each with the columns of ``job_steps`` and ``ns``."""
-    _every(state, "JOB_STEP", steps)
+    """Write the steps of a training job to the fabric's recordings, and to its state as those of the last job.
+
+    Each has the columns of ``job_steps``, and ``ns``.
+    """
+    from lab.telemetry.store.recording_folder import append_lines  # noqa: PLC0415 - needed only for jobs
+
+    rows = list(steps)
+    _every(state, "JOB_STEP", rows)
+    fresh = state.job_steps.with_name(f"{state.job_steps.name}.new")
+    with contextlib.suppress(OSError):  # a full disk, or the fabric is gone
+        fresh.unlink(missing_ok=True)
+        append_lines(fresh, rows)
+        fresh.replace(state.job_steps)
 
 
 def described(state: FabricState, job: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The metrics of a running fabric: reads all counters and asks all routing daemons at each scrape."""
+"""The metrics of a running fabric: reads counters and the last job, and asks all routing daemons at each scrape."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from lab.dataplane import port_maps
 from lab.errors import OperationFailed
 from lab.kernel.process.process import allow_descriptors
 from lab.telemetry.metrics.counter_metrics import CounterMetrics, MetricSamples
+from lab.telemetry.metrics.job_metrics import JobMetrics
 from lab.telemetry.metrics.metric_families import VIRTUAL_SECONDS, MetricType
 from lab.telemetry.metrics.routing_metrics import RoutingMetrics
 from lab.telemetry.sample.sampler_setup import counter_sources
@@ -106,6 +107,7 @@ class LiveMetrics:
             )
             self._routing = RoutingMetrics({node.name: fabric.router(node.name) for node in fabric.topology.switches})
             self._opened.callback(self._routing.close)
+            self._jobs = JobMetrics(fabric.state.job_steps)
             self._opened = self._opened.pop_all()
 
     def __enter__(self) -> Self:
@@ -133,3 +135,4 @@ class LiveMetrics:
         yield MetricSamples(VIRTUAL_SECONDS, [(self._fabric,)], [sample.ns / _NS])
         yield from self._counters.look(sample.column)
         yield from self._routing.look()
+        yield from self._jobs.look()

@@ -1,8 +1,8 @@
 """The registry of metric families: their names in real exporters, and the counters behind them.
 
 A family has a name, a type, labels, and one or more parts. A part is a counter of ports, devices or plain links, with
-the label values that distinguish it from the other parts: ``direction="rx"``. Families of routing daemons have no
-parts, because they are read from the daemons' answers.
+the label values that distinguish it from the other parts: ``direction="rx"``. Families of routing daemons and
+of training jobs have no parts, because they are read from the daemons' answers and from the steps of the last job.
 
 Names and meanings of counters are not repeated here. Counters of NICs are found by their name in mlx5, those of
 switches by their name in SAI, and others by their measure.
@@ -337,8 +337,31 @@ VIRTUAL_SECONDS: Final = MetricFamily(
     owner=MetricOwner.FABRIC,
     source="the fabric's monotonic clock",
 )
+
+
+def _of_job(name: str, text: str, source: str) -> MetricFamily:
+    return MetricFamily(
+        name=name, kind=_GAUGE, exporter="rocelab", help=text, labels={"job": "", "rank": ""}, unit="seconds",
+        owner=MetricOwner.HOSTS, source=f"rocelab job train: {source}",
+    )  # fmt: skip
+
+
+STEP_SECONDS: Final = _of_job("rocelab_job_step_seconds", "time of the rank's last step", "step")
+STEP_COMMUNICATION: Final = _of_job(
+    "rocelab_job_step_communication_seconds",
+    "communication of the rank's last step, with the waiting for other ranks", "communication",
+)  # fmt: skip
+STEP_WAITING: Final = _of_job(
+    "rocelab_job_step_waiting_seconds",
+    "from the begin of the rank's communication until the last rank began",
+    "waiting",
+)
+STEP_LATENESS: Final = _of_job(
+    "rocelab_job_step_late_seconds", "begin of the rank's communication after that of the median rank", "late"
+)
 FAMILIES: Final = (
     VIRTUAL_SECONDS, *_of_nics(), *_of_devices(), *_of_networks(), *_of_switches(),
     BGP_STATE, BGP_UPTIME, BGP_RECEIVED, BGP_SENT, BFD_STATE, BFD_UPTIME, COLLECTOR_UP,
+    STEP_SECONDS, STEP_COMMUNICATION, STEP_WAITING, STEP_LATENESS,
 )  # fmt: skip
 """All families, in the order of the output."""

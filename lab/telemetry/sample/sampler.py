@@ -17,6 +17,7 @@ import numpy as np
 from lab.kernel.netlink import netlink_events
 from lab.kernel.process.nice import before_others
 from lab.telemetry.sample import qp_rates, queue_pairs
+from lab.telemetry.store import job_steps
 from lab.telemetry.store.rawlog import LogFrameKind
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from lab.dataplane.events import Tail
     from lab.telemetry.sample.child_process import Control
     from lab.telemetry.sample.command_records import CommandRecords
+    from lab.telemetry.sample.finished_steps import FinishedSteps
     from lab.telemetry.sample.qp_rates import QpRates
     from lab.telemetry.sample.queue_pairs import QueuePairs
     from lab.telemetry.sample.rdma_source import RdmaSource
@@ -74,6 +76,8 @@ class Sampler:
     sessions: Sessions | None = None
     queue_pairs: QueuePairs | None = None
     qp_rates: QpRates | None = None
+    job_steps: FinishedSteps | None = None
+    """For a live reader; recordings get the steps from the command that runs the job."""
     devices: RdmaSource | None = None
     """Also one of ``sources``; reports devices that are gone."""
     commands: CommandRecords | None = None
@@ -135,6 +139,8 @@ class Sampler:
             self.log.rows(queue_pairs.SCHEMA, now, list(self.queue_pairs.look(now)))
         if self.qp_rates is not None:
             self.log.rows(qp_rates.SCHEMA, now, list(self.qp_rates.look(now)))
+        if self.job_steps is not None:
+            self.log.rows(job_steps.SCHEMA, now, list(self.job_steps.look(now)))
         for told in (self.sessions, self.devices, self.commands):
             for event in told.look(now) if told is not None else ():
                 self._tell(now, event)

@@ -21,6 +21,7 @@ from lab.kernel.process.time_source import lives_in
 from lab.rdma import rxe
 from lab.telemetry.sample.child_process import ChildProcess, allow
 from lab.telemetry.sample.command_records import CommandRecords
+from lab.telemetry.sample.finished_steps import FinishedSteps
 from lab.telemetry.sample.link_source import LinkSource
 from lab.telemetry.sample.port_source import PortSource, describe_events
 from lab.telemetry.sample.qp_rates import QpRates
@@ -108,6 +109,7 @@ def _sampler(target: Path | int, fabric: Fabric, hz: float, view: Path | None, o
         sessions=sessions,
         queue_pairs=queue_pairs,
         qp_rates=_qp_rates(fabric, start),
+        job_steps=None if isinstance(target, Path) else FinishedSteps(fabric.state.job_steps, start),
         devices=counted,
         commands=CommandRecords(view, start) if view is not None else None,
         announces=not isinstance(target, Path),

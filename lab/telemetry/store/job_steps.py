@@ -15,6 +15,7 @@ from lab.telemetry.store.row_tables import RowSchema, columns_of, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from lab.telemetry.store.recording_folder import Folder
     from lab.telemetry.store.row_tables import RowColumns
@@ -32,13 +33,19 @@ SCHEMA: Final = RowSchema(
 
 def step_tables(folder: Folder) -> Mapping[str, RowColumns]:
     """Return the table of a recording's training jobs, if it has any, ordered by time. InvalidInput if damaged."""
-    with damage_as_invalid(folder.job_steps):
-        lines: list[dict[str, Any]] = sorted(read_lines(folder.job_steps), key=lambda line: int(line["ns"]))
+    found = read_steps(folder.job_steps)
+    return {} if found is None else {SCHEMA.table: found}
+
+
+def read_steps(path: Path) -> RowColumns | None:
+    """Return the steps in a file, ordered by time; None if there are none. InvalidInput if it is damaged."""
+    with damage_as_invalid(path):
+        lines: list[dict[str, Any]] = sorted(read_lines(path), key=lambda line: int(line["ns"]))
         if not lines:
-            return {}
+            return None
         _require_types(lines)
         _, rows = unpack(memoryview(SCHEMA.pack(lines)))
-        return {SCHEMA.table: columns_of(SCHEMA, np.array([line["ns"] for line in lines], np.int64), rows)}
+        return columns_of(SCHEMA, np.array([line["ns"] for line in lines], np.int64), rows)
 
 
 def _require_types(lines: Sequence[Mapping[str, Any]]) -> None:

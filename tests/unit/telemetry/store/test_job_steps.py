@@ -37,7 +37,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
     recording = Made(tmp_path / "run", fabric("pfc-ecn"), hosts=("h1", "h2"))
     recording.sample()
     monkeypatch.setattr(recorders, "running", lambda _: [SimpleNamespace(folder=recording.folder.path)])
-    state: Any = None
+    state: Any = SimpleNamespace(job_steps=tmp_path / "last_job.jsonl")
     recorded_command.stepped(state, [step(rank, number) for rank in (0, 1) for number in (1, 2)])
     recording.sample()
     return recording
