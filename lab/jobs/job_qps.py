@@ -6,12 +6,13 @@ learned (``lab.dataplane.qp_pairs``). The path is that which each switch's kerne
 
 from __future__ import annotations
 
+import contextlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lab.errors import OperationFailed
+from lab.errors import LabError
+from lab.jobs.rank_qp import RankQp
 from lab.kernel.netlink.rdma_tracking import Tracking
 from lab.model.topology import Endpoint
 from lab.routing.paths.underlay_path import HostAttachment
@@ -26,20 +27,6 @@ if TYPE_CHECKING:
 
 _GENERATIONS: Final = 4
 """Processes between a command and one that it started, at most."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankQp:
-    """A QP of a rank, its peer, and the path on which it sends."""
-
-    rank: int
-    qpn: int
-    peer_rank: int
-    peer_qpn: int
-    source_port: int
-    """The UDP source port of its packets, which ECMP hashes."""
-    path: tuple[str, ...]
-    """The ports by which its packets leave, from its NIC on; empty if a node has no route."""
 
 
 class JobQps:
@@ -62,7 +49,11 @@ class JobQps:
         self._report(stage, done, total)
         if stage == DONE and done == total and not self._looked:
             self._looked = True
-            self.found = tuple(rank_qps(self._nics, self._pairs(), own_qps(self._nics), self._walker))
+            with contextlib.suppress(LabError):  # the job has ended well, with or without its QPs
+                self._look()
+
+    def _look(self) -> None:
+        self.found = tuple(rank_qps(self._nics, self._pairs(), own_qps(self._nics), self._walker))
 
 
 DONE: Final = "ranks done"
@@ -70,19 +61,16 @@ DONE: Final = "ranks done"
 
 
 def own_qps(nics: Sequence[Nic]) -> set[tuple[int, int]]:
-    """Return the rank and QPN of each QP that a process of this command owns; empty without RDMA."""
-    try:
-        with Tracking() as kernel:
-            indices = kernel.devices()
-            return {
-                (rank, pair.qpn)
-                for rank, nic in enumerate(nics)
-                if nic.device in indices
-                for pair in kernel.queue_pairs(indices[nic.device])
-                if _is_own(pair.pid)
-            }
-    except OperationFailed:  # a device was removed meanwhile; the job itself has ended well
-        return set()
+    """Return the rank and QPN of each QP that a process of this command owns. OperationFailed without RDMA."""
+    with Tracking() as kernel:
+        indices = kernel.devices()
+        return {
+            (rank, pair.qpn)
+            for rank, nic in enumerate(nics)
+            if nic.device in indices
+            for pair in kernel.queue_pairs(indices[nic.device])
+            if _is_own(pair.pid)
+        }
 
 
 def rank_qps(
@@ -109,7 +97,7 @@ def _path(walker: Walker, src: Nic, dst: Nic, port: int) -> tuple[str, ...]:
     start, goal = (HostAttachment(Endpoint(nic.host, nic.interface), nic.address) for nic in (src, dst))
     try:
         return tuple(map(str, walker.of_flow(start, goal, port)))
-    except OperationFailed:  # the routes have changed; the QP is recorded without its path
+    except (LabError, StopIteration):  # no route now, or a bond or a tunnel, which the walker does not follow
         return ()
 
 

@@ -168,9 +168,7 @@ def _recorded_into(state: FabricState) -> list[Path]:
     return recorders.folders(state)
 
 
-def _to(
-    recording: Path, kind: Literal["COMMAND", "TRUTH", "TRANSFER", "JOB_STEP", "JOB"], *lines: dict[str, Any]
-) -> None:
+def _to(recording: Path, kind: _Kind, *lines: dict[str, Any]) -> None:
     """Append lines to a recording; errors are ignored, because the command itself has succeeded."""
     from lab.telemetry.store.recording_folder import (  # noqa: PLC0415 - needed only for recordings
         Folder,

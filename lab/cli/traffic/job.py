@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
     from lab.backends.backend import Fabric
     from lab.jobs.collective_job import JobResult
-    from lab.jobs.job_qps import JobQps, RankQp
+    from lab.jobs.job_qps import JobQps
+    from lab.jobs.rank_qp import RankQp
     from lab.jobs.training_job import TrainingResult
     from lab.rdma.measure import Nic
 

@@ -17,9 +17,9 @@ from lab.report.pause_list import pauses_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from lab.jobs.rank_qp import RankQp
     from lab.model.qos.port import NodeQos
     from lab.report.pause_list import PauseInterval
-    from lab.telemetry.read.recorded_jobs import RecordedQp
     from lab.telemetry.read.recording import Recording
 
 _NS: Final = 10**9
@@ -89,7 +89,7 @@ class PathWaits:
             self._pauses.setdefault((pause.port, pause.priority), []).append(pause)
         self._qos = _qos_of(recording)
 
-    def of_qp(self, qp: RecordedQp, nodes: Mapping[int, str], begin: int, end: int) -> QpWait:
+    def of_qp(self, qp: RankQp, nodes: Mapping[int, str], begin: int, end: int) -> QpWait:
         """Return the waits of a QP between two times, in ns; ``nodes`` has the host of each rank."""
         return QpWait(
             rank=qp.rank,

@@ -18,6 +18,7 @@ from functools import cached_property
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, Final
 
+from lab.jobs.rank_qp import RankQp
 from lab.telemetry.store.job_steps import SCHEMA
 from lab.telemetry.store.recording_folder import damage_as_invalid, read_records
 
@@ -123,24 +124,6 @@ class RecordedStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedQp:
-    """A QP of a rank, its peer, and the ports by which its packets left, its NIC first."""
-
-    rank: int
-    qpn: int
-    peer_rank: int
-    peer_qpn: int
-    source_port: int
-    path: tuple[str, ...]
-    """Empty if it was not known."""
-
-    @property
-    def name(self) -> str:
-        """Both ranks and QPNs."""
-        return f"rank {self.rank} QP {self.qpn} > rank {self.peer_rank} QP {self.peer_qpn}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JobDescription:
     """The record of a job that has ended: its size, and the QPs of its ranks."""
 
@@ -151,7 +134,7 @@ class JobDescription:
     roofline: float
     """Seconds of a step by arithmetic: computation, and transfer at the rate of the slowest NIC; 0 if unknown."""
     tclass: int
-    qps: tuple[RecordedQp, ...]
+    qps: tuple[RankQp, ...]
 
 
 @dataclass(frozen=True)
@@ -283,7 +266,7 @@ def _description(line: Mapping[str, Any]) -> JobDescription:
         roofline=int(line["roofline"]) / _NS,
         tclass=int(line["tclass"]),
         qps=tuple(
-            RecordedQp(
+            RankQp(
                 rank=int(each["rank"]),
                 qpn=int(each["qpn"]),
                 peer_rank=int(each["peer_rank"]),

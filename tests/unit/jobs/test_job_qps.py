@@ -116,9 +116,18 @@ def test_only_processes_of_the_command_own_qps(monkeypatch: pytest.MonkeyPatch) 
         child.communicate(b"\n")
 
 
-def test_a_machine_without_rdma_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_ends_well_without_its_qps(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise OperationFailed("the kernel's RDMA netlink cannot be opened")
 
     monkeypatch.setattr(job_qps, "Tracking", refuse)
-    assert own_qps(NICS) == set()
+    watch = JobQps(NICS, list, WALKER, lambda *_: None)
+    watch.report(DONE, 3, 3)
+    assert watch.found == ()
+
+
+def test_a_path_that_cannot_be_followed_is_left_out() -> None:
+    """A bond is no end of a link of the topology: the walker finds nothing at its other end."""
+    walker: Any = SimpleNamespace(of_flow=lambda *_: next(iter(())))
+    (found,) = rank_qps(NICS, [pair(1, 21, 2, 18)], {(0, 21)}, walker)
+    assert found.path == ()

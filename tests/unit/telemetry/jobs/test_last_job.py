@@ -74,7 +74,7 @@ def test_the_sampler_sends_each_job_once(file: Path) -> None:
 
 
 def test_a_live_view_shows_the_job_that_has_ended(tmp_path: Path) -> None:
-    header = {"fabric": "t", "time": "virtual", "sections": [], "port_events": None, "nodes": []}
+    header: dict[str, Any] = {"fabric": "t", "time": "virtual", "sections": [], "port_events": None, "nodes": []}
     log = LogWriter(tmp_path / "log", header, 1, 0)
     rows = steps([60, 80], {2: 40})
     log.sample(rows[-1]["ns"] + MS, rows[-1]["ns"] + MS, 1, np.zeros(0, np.uint64))
