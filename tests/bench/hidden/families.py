@@ -33,6 +33,7 @@ _MEMBERS: Final = {
     "duplicate": ("link-duplicate",),
     "delay": ("link-delay",),
     "unnamed": ("silent-drop",),
+    "host": ("straggler-host",),
     "capacity": ("incast", "parking-lot", "victim-flow"),
 }  # fmt: skip
 
