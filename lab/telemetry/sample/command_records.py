@@ -17,7 +17,7 @@ INTERVAL: Final = _NS // 4
 """The interval between two readings, in ns."""
 _READ: Final = ".read"
 _KINDS: Final = (RecordKind.COMMAND, RecordKind.JOB_STEP)
-_OTHERS: Final = (RecordKind.TRUTH, RecordKind.TRANSFER)
+_OTHERS: Final = (RecordKind.TRUTH, RecordKind.TRANSFER, RecordKind.JOB)
 """Records that a live view does not show: they are deleted. A challenge hides its fault."""
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file of a fabric that no recorder records."""
-    monkeypatch.setattr(recorders, "running", lambda _: [])
+    monkeypatch.setattr(recorders, "folders", lambda _: [])
     return tmp_path / "job_steps.jsonl"
 
 

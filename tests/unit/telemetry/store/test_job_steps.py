@@ -36,7 +36,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
     """A recording with two ranks, whose steps the command writes rank by rank."""
     recording = Made(tmp_path / "run", fabric("pfc-ecn"), hosts=("h1", "h2"))
     recording.sample()
-    monkeypatch.setattr(recorders, "running", lambda _: [SimpleNamespace(folder=recording.folder.path)])
+    monkeypatch.setattr(recorders, "folders", lambda _: [recording.folder.path])
     state: Any = SimpleNamespace(job_steps=tmp_path / "last_job.jsonl")
     recorded_command.stepped(state, [step(rank, number) for rank in (0, 1) for number in (1, 2)])
     recording.sample()
