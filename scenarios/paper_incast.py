@@ -39,9 +39,9 @@ LEAST: Final = 0.9
 
 
 class Params(PhaseParameters):
-    """Longer phases, in which PFC alone sends hundreds of frames."""
+    """Longer phases: with PFC alone, the spine receives some 27 frames a second, and twice ``ORDERS`` are wanted."""
 
-    hold: Annotated[float, time_of(1, 60)] = 5.0
+    hold: Annotated[float, time_of(1, 60)] = 8.0
     """How long each phase lasts."""
 
 
