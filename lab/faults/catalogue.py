@@ -15,6 +15,7 @@ from lab.faults.kinds.host import (
     WrongAddress,
     WrongGateway,
 )
+from lab.faults.kinds.job_faults import SlowCompute
 from lab.faults.kinds.link_faults import LinkDown, LinkMtu, LinkRate, PowerLost
 from lab.faults.kinds.nic_faults import (
     BroadcastStorm,
@@ -44,7 +45,7 @@ _ALL: Final[tuple[type[Fault[Any]], ...]] = (
     PowerLost, DaemonKilled, DaemonStopped, FrrConfig, OnePath, EcmpHash, StaticRoute, RoutingLoop, TunnelDscp,
     TunnelVni, GatewayMac, CpuStarved,
     NicMac, WrongAddress, WrongGateway, DefaultRouteLost, UdpFiltered, GidMoved, RdmaDeviceLost,
-    ProcessStopped, ProcessKilled, StaleNeighbour,
+    ProcessStopped, ProcessKilled, StaleNeighbour, SlowCompute,
 )  # fmt: skip
 
 KINDS: Final = {kind.name: kind for kind in _ALL}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import fmean, median_low
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import UsageError
 from lab.jobs.bus_bandwidth import bus_factor, received_sizes
@@ -19,7 +19,7 @@ from lab.jobs.job_spec import Collective
 from lab.model.values.suggest import suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lab.jobs.bus_bandwidth import RankSteps
     from lab.jobs.training_spec import TrainingSpec
@@ -173,6 +173,17 @@ def training_result(
         wrong=sum(each.wrong for each in measured),
         start_s=start_s,
     )
+
+
+def recorded_steps(result: TrainingResult) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a recording's table ``job_steps``: each step of each rank, and ``ns``, when it ended."""
+    for each in result.rank_steps:
+        rank = result.ranks[each.rank]
+        yield {
+            "ns": each.end_ns, "job": result.name, "rank": each.rank, "node": rank.host,
+            "interface": rank.interface, "step": each.step, "begin": each.begin_ns, "compute": each.compute_ns,
+            "communication": each.communication_ns, "waiting": each.waiting_ns, "late": each.late_ns,
+        }  # fmt: skip
 
 
 def _rank_steps(measured: Sequence[RankSteps], number: int) -> list[RankStep]:

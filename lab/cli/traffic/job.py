@@ -20,10 +20,11 @@ from lab.cli.kit.warnings import warn
 from lab.cli.tables.training_table import training_notes, training_table
 from lab.cli.traffic.job_explain import explain
 from lab.errors import ExitCode, UsageError
+from lab.faults.slow_ranks import slowed
 from lab.jobs.collective_job import lossy_class, received_bps, run_job, too_fast
 from lab.jobs.job_spec import ALGORITHMS, AUTOMATIC, Collective, JobSpec, size_range
 from lab.jobs.rank_placement import PlacementRule, leaf_of_nic, nic_links, place, refuse_shared_host
-from lab.jobs.training_job import run_training
+from lab.jobs.training_job import recorded_steps, run_training
 from lab.jobs.training_spec import load_training
 from lab.kernel.process import time_source
 from lab.model.load import read_text
@@ -33,7 +34,7 @@ from lab.routing.paths.underlay_path import Walker
 from lab.units import format_rate, format_size, format_time, parse_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from lab.backends.backend import Fabric
     from lab.jobs.collective_job import JobResult
@@ -164,8 +165,13 @@ def train(
     slowest = min(sum(link.rate for link in each) for each in links)
     with stages() as progress:
         watch = _watched_qps(fabric, nics, progress) if recorded_command.is_recorded(fabric.state) else None
-        result = run_training(nics, spec, link_rate=slowest, report=watch.report if watch else progress)
-    recorded_command.stepped(fabric.state, _recorded_steps(result))
+        result = run_training(
+            nics,
+            slowed(fabric, spec, [nic.host for nic in nics]),
+            link_rate=slowest,
+            report=watch.report if watch else progress,
+        )
+    recorded_command.stepped(fabric.state, recorded_steps(result))
     if watch:
         recorded_command.described(fabric.state, _recorded_job(result, watch.found))
     warnings += _warned(too_fast(result.transfer_bps) if time_source.lives_in() == time_source.VIRTUAL else "")
@@ -177,17 +183,6 @@ def train(
             stdout.print(line, style="dim", highlight=False)
     if result.wrong:
         raise typer.Exit(ExitCode.FAIL)
-
-
-def _recorded_steps(result: TrainingResult) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the recording's table ``job_steps``."""
-    for each in result.rank_steps:
-        rank = result.ranks[each.rank]
-        yield {
-            "ns": each.end_ns, "job": result.name, "rank": each.rank, "node": rank.host,
-            "interface": rank.interface, "step": each.step, "begin": each.begin_ns, "compute": each.compute_ns,
-            "communication": each.communication_ns, "waiting": each.waiting_ns, "late": each.late_ns,
-        }  # fmt: skip
 
 
 def _watched_qps(fabric: Fabric, nics: Sequence[Nic], progress: Callable[[str, int, int], None]) -> JobQps:

@@ -14,7 +14,9 @@ from lab.faults import fault_engine
 from lab.faults.fault_request import FaultRequest
 from lab.faults.kinds.port_faults import PortConfig
 from lab.faults.ledger import Holder, Ledger
+from lab.faults.slow_ranks import slowed
 from lab.faults.timing import Timing
+from lab.jobs.training_spec import load_training
 from lab.model.load import load_topology
 from lab.model.qos.port_change import QosRequest
 from lab.model.values.link_selection import choose_ports
@@ -103,6 +105,21 @@ def test_an_injection_that_fails_leaves_nothing(
         fault_engine.inject(fabric, EARLY)
     assert ran.maps.config.tobytes() == before
     assert fault_engine.running(fabric) == ()
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_host_that_computes_slowly_slows_jobs_that_start_meanwhile(fabric: Fabric) -> None:
+    written = "{hosts: [h1, h2], compute: 100ms, slower: {h1: 20ms}, allreduce: 1MiB}"
+    spec, ranks = load_training(written, "job"), ["h1", "h2"]
+    first = fault_engine.inject(fabric, FaultRequest("slow-compute", "h1", {"speed": "50%"}))
+    second = fault_engine.inject(now(fabric), FaultRequest("slow-compute", "h2", {"speed": "10%"}))
+    computes = {host: slowed(now(fabric), spec, ranks).compute_of(host) for host in ranks}
+    assert computes == pytest.approx({"h1": 0.24, "h2": 1.0})
+    assert slowed(now(fabric), spec, ["h1"]).compute_of("h2") == pytest.approx(0.1), "h2 has no rank"
+    with pytest.raises(UsageError, match="has the computation of h1 already"):
+        fault_engine.inject(now(fabric), FaultRequest("slow-compute", "h1"))
+    fault_engine.heal(now(fabric), [first.number, second.number])
+    assert slowed(now(fabric), spec, ranks) == spec
 
 
 def test_what_changes_nothing_and_what_is_not_there_are_told(ran: Running, fabric: Fabric) -> None:

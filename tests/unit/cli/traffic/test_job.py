@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sysconfig
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,7 +33,6 @@ from lab.telemetry.store.job_steps import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from typer.testing import Result
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 TOPOLOGY: Final = load_topology(shipped("topologies/incast.yaml").read_text(encoding="utf-8"))
 FABRIC: Final = SimpleNamespace(
     name="incast",
-    state=None,
+    state=SimpleNamespace(faults=Path("no-faults")),
     topology=TOPOLOGY,
     plan=plan_addresses(TOPOLOGY),
     qos=resolve(TOPOLOGY),
