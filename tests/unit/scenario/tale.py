@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from statistics import median_low
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -17,7 +18,7 @@ from lab.telemetry.store import recording_folder as files
 from tests.unit.telemetry.made import RDMA, STEP, Made
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from lab.model.topology import Topology
@@ -31,6 +32,8 @@ Tale: TypeAlias = dict[str, Growth]
 """What happens in each phase."""
 Told: TypeAlias = "Sequence[tuple[int, dict[str, Any]]]"
 """Events of a phase: ms from its beginning, and what they tell."""
+Ranks: TypeAlias = "Mapping[str, tuple[float, float]]"
+"""A step of a job: by host, the ms of its computation, and of its collective once all ranks have begun it."""
 
 NS: Final = 10**9
 MBIT: Final = 10**6 // 8
@@ -47,10 +50,12 @@ def outcomes(
     events: Mapping[str, Told] = MappingProxyType({}),
     *,
     at: str = "",
+    jobs: Mapping[str, Sequence[Ranks]] = MappingProxyType({}),
 ) -> dict[str, str]:
     """What the checks say of a recording with these phases, each of so many seconds, as ``pass``, ``fail`` or so.
 
-    Counters grow meanwhile; gauges are set before it begins. ``events`` are those of each phase.
+    Counters grow meanwhile; gauges are set before it begins. ``events`` are those of each phase, and ``jobs`` the
+    steps of the job that runs in it.
     """
     topology = read_topology(library.topology_of(library.find(scenario)))
     nics = [nic for host in topology.hosts for nic in _nics(topology, host.name)]
@@ -64,6 +69,8 @@ def outcomes(
         making.phase(name)
         for after, event in events.get(name, ()):
             making.event(making.ns + after * 10**6, **event)
+        for row in _job_rows(making.ns, jobs.get(name, ())):
+            files.append_line(making.folder.job_steps, row)
         for key, amount in growth.items():
             _write(making, key, amount, gauge=False)
         making.ns += int(seconds * NS) - STEP
@@ -72,11 +79,18 @@ def outcomes(
 
 
 def failing(
-    folder: Path, scenario: str, tale: Tale, changes: Tale, events: Mapping[str, Told] = MappingProxyType({})
+    folder: Path,
+    scenario: str,
+    tale: Tale,
+    changes: Tale,
+    events: Mapping[str, Told] = MappingProxyType({}),
+    *,
+    seconds: float = 1.0,
+    jobs: Mapping[str, Sequence[Ranks]] = MappingProxyType({}),
 ) -> set[str]:
     """The checks that fail where a phase has other counts; all others pass, or this raises."""
     changed = {name: {**growth, **changes.get(name, {})} for name, growth in tale.items()}
-    found = outcomes(folder, scenario, changed, events=events)
+    found = outcomes(folder, scenario, changed, seconds, events, jobs=jobs)
     assert set(found.values()) <= {"pass", "fail"}, found
     return {check for check, outcome in found.items() if outcome == "fail"}
 
@@ -100,6 +114,21 @@ def _nics(topology: Topology, host: str) -> list[str]:
     """The name of a host with one NIC, or of each NIC of a host with several."""
     ends = [str(link.end_at(host)) for link in topology.links_of(host)]
     return ends if len(ends) > 1 else [host]
+
+
+def _job_rows(ns: int, steps: Sequence[Ranks]) -> Iterator[dict[str, Any]]:
+    """Steps one after the other from a time, as a training job records them. All ranks begin a step at once."""
+    for number, ranks in enumerate(steps, 1):
+        ready = {host: int(compute * 10**6) for host, (compute, _) in ranks.items()}
+        last, median, ends = max(ready.values()), median_low(ready.values()), []
+        for rank, (host, (_, transfer)) in enumerate(ranks.items()):
+            ends.append(last + int(transfer * 10**6))
+            yield {
+                "ns": ns + ends[-1], "job": "ring", "rank": rank, "node": host, "interface": "eth1", "step": number,
+                "begin": ns, "compute": ready[host], "communication": ends[-1] - ready[host],
+                "waiting": last - ready[host], "late": ready[host] - median,
+            }  # fmt: skip
+        ns += max(ends)
 
 
 def _write(making: Made, key: str, amount: float, *, gauge: bool) -> None:

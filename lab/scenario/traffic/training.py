@@ -1,0 +1,141 @@
+"""Training jobs as traffic: ``train`` runs one to its end, and ``job_in`` returns the figures of a phase's job.
+
+::
+
+    JOB = "{hosts: [h1, h2, h3], compute: 100ms, allreduce: 1536000, algorithm: ring}"
+
+    three_acts(stage, 0, fault(...), look=lambda _: train(stage, JOB), again=lambda: train(stage, JOB))
+
+    job_in(rec, "observe").step_s
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.errors import OperationFailed, UsageError
+from lab.faults.slow_ranks import slowed
+from lab.jobs.bus_bandwidth import bus_factor
+from lab.jobs.job_spec import Collective
+from lab.jobs.rank_placement import nic_links
+from lab.jobs.training_job import recorded_steps, run_training
+from lab.jobs.training_spec import load_training
+from lab.rdma.nic_choice import find_nic
+from lab.telemetry.store.job_steps import SCHEMA
+from lab.telemetry.store.recording_folder import RecordKind
+from lab.units import WIRE_OVERHEAD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from lab.scenario.stage import Stage
+    from lab.telemetry.read.recording import Recording
+
+_MTU: Final = 4096
+"""Payload bytes of a full RDMA packet."""
+_HEADERS: Final = 14 + 20 + 8 + 12 + 4
+"""Bytes of a packet besides its payload: Ethernet, IPv4, UDP, BTH, and the ICRC (IBA A17.3)."""
+PER_BYTE: Final = (_MTU + _HEADERS + WIRE_OVERHEAD) / _MTU
+"""Bytes of a link for each byte of a message, with FCS, preamble and gap."""
+_NS: Final = 10**9
+
+
+def train(stage: Stage, job: str, during: Callable[[], None] | None = None) -> None:
+    """Run the training job of the YAML text ``job``, with ``hosts``, to its end, and record its steps.
+
+    ``during`` is called once, while the ranks work. Raises the errors of ``run_training``, and OperationFailed if a
+    sum is wrong.
+    """
+    written = load_training(job, "the scenario's job")
+    nics = [find_nic(stage.fabric, host) for host in written.hosts or ()]
+    spec = slowed(stage.fabric, written, [nic.host for nic in nics])
+    links = chain.from_iterable(nic_links(stage.fabric.topology, stage.fabric.plan, nic) for nic in nics)
+    started: list[str] = []
+
+    def report(what: str, _done: int, _of: int) -> None:
+        if what == "ranks done" and not started:
+            started.append(what)
+            if during is not None:
+                during()
+
+    stage.recorder.note("job", name=spec.name, hosts=spec.hosts, steps=spec.steps, allreduce=spec.allreduce)
+    result = run_training(nics, spec, link_rate=min(link.rate for link in links), report=report)
+    for row in recorded_steps(result):
+        stage.recorder.record(RecordKind.JOB_STEP, **row)
+    if result.wrong:
+        raise OperationFailed(f"job {spec.name} has {result.wrong} wrong sums", "run the scenario again")
+
+
+@dataclass(frozen=True, slots=True)
+class JobInPhase:
+    """The steps of a job that ended in a phase: for each step, the rows of all ranks, times in ns."""
+
+    steps: tuple[tuple[Mapping[str, Any], ...], ...]
+
+    @property
+    def times_s(self) -> tuple[float, ...]:
+        """Seconds of each step, from the first rank that begins it to the last that ends it."""
+        return tuple((max(map(_end, ranks)) - min(_column(ranks, "begin"))) / _NS for ranks in self.steps)
+
+    @property
+    def step_s(self) -> float:
+        """The mean of ``times_s``."""
+        return fmean(self.times_s)
+
+    @property
+    def transfer_s(self) -> float:
+        """Mean seconds of the collective, from the last rank that begins it to the last rank that ends it."""
+        return fmean(max(map(_end, ranks)) - max(map(_ready, ranks)) for ranks in self.steps) / _NS
+
+    @property
+    def stragglers(self) -> tuple[str, ...]:
+        """The host of each step that began the collective last."""
+        return tuple(max(ranks, key=_ready)["node"] for ranks in self.steps)
+
+    def mean_s(self, column: str, host: str) -> float:
+        """Return the mean of a duration (compute, communication, waiting or late) of a host's rank, in seconds."""
+        return fmean(row[column] for ranks in self.steps for row in ranks if row["node"] == host) / _NS
+
+
+def job_in(rec: Recording, phase: str) -> JobInPhase:
+    """Return the job whose steps ended in a phase. UsageError if there was none, or a rank lacks a step."""
+    within = rec.phase(phase)
+    if SCHEMA.table not in rec.grown:
+        raise UsageError(f"{rec.name}: no job was run", "see rocelab record show")
+    rows = rec.table(SCHEMA.table).rows
+    steps: dict[int, list[Mapping[str, Any]]] = {}
+    for ns, row in zip(rows.ns.tolist(), rows.dicts(), strict=True):
+        if within.start <= ns <= within.end:
+            steps.setdefault(row["step"], []).append(row)
+    if not steps or len({len(ranks) for ranks in steps.values()}) > 1:
+        raise UsageError(f"{rec.name}: no whole job ended in phase {phase}", "see rocelab record show")
+    return JobInPhase(tuple(tuple(steps[number]) for number in sorted(steps)))
+
+
+def allreduce_seconds(size: int, ranks: int, rate: float) -> float:
+    """Return the seconds in which a link of ``rate`` bit/s carries a rank's part of an AllReduce of ``size`` bytes.
+
+    Each rank of a ring sends 2(n-1)/n of the size, in packets of 4096 bytes (Patarasu and Yuan, 2009).
+    """
+    return float(bus_factor(Collective.ALLREDUCE, ranks)) * size * PER_BYTE * 8 / rate
+
+
+def milliseconds(seconds: Iterable[float], phases: Sequence[str]) -> str:
+    """Return durations as text for evidence: ``272.1 ms in baseline, 741.9 ms in observe``."""
+    return ", ".join(f"{1000 * each:.1f} ms in {phase}" for each, phase in zip(seconds, phases, strict=True))
+
+
+def _column(ranks: Iterable[Mapping[str, Any]], name: str) -> list[int]:
+    return [row[name] for row in ranks]
+
+
+def _ready(row: Mapping[str, Any]) -> int:
+    """Return when a rank began the collective."""
+    return int(row["begin"] + row["compute"])
+
+
+def _end(row: Mapping[str, Any]) -> int:
+    return int(row["begin"] + row["compute"] + row["communication"])
