@@ -35,7 +35,10 @@ COUNTS = {
 """The columns that count runs, and what the table calls them."""
 SHOWN = {"malformed-pfc": "address", "incast": "incast"}
 """The phase that shows it, where that is not called observe."""
-CAUSE = {"slow-rail": "slow-receiver", "vlan-stp-blocked": "link-down"}
+CAUSE = {
+    "slow-rail": "slow-receiver", "vlan-stp-blocked": "link-down", "one-slow-link-slows-all": "link-rate",
+    "link-loss-mid-step": "gray-loss",
+}  # fmt: skip
 """The cause of scenarios that have not its name."""
 PLACES = {
     "victim-flow": ["h6:eth1"], "parking-lot": ["leaf1"], "incast": ["leaf1:swp6"],

@@ -18,7 +18,11 @@ ANSWERS = {name: answer for name in library.names() if (answer := library.find(n
 TOPOLOGIES = {name: read_topology(library.topology_of(library.find(name))) for name in ANSWERS}
 ELSEWHERE = ("spine2--leaf1", "spine1:swp3", "h7", "leaf3:swp2", "h9", "leaf2:swp6", "leaf1:swp6", "h4", "h6", "h1")
 
-CAUSES = {"incast": "capacity", "slow-rail": "slow-receiver", "vlan-stp-blocked": "link-down"}
+CAUSES = {
+    "incast": "capacity", "slow-rail": "slow-receiver", "vlan-stp-blocked": "link-down",
+    "one-slow-link-slows-all": "link-rate",
+    "link-loss-mid-step": "gray-loss",
+}  # fmt: skip
 """The cause of scenarios that are not called by it."""
 
 

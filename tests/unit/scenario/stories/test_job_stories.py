@@ -1,0 +1,107 @@
+"""The stories with a training job: each check has a recording that it fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.unit.scenario.tale import Ranks, Tale, failing, outcomes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+HOSTS = ("h1", "h2", "h3")
+SLOW_LINK, STRAGGLER, LOSS = "one-slow-link-slows-all", "straggler-host", "link-loss-mid-step"
+
+
+def step(compute: float, transfer: float, **others: tuple[float, float]) -> list[Ranks]:
+    """A step, in which all ranks but ``others`` need the same ms."""
+    return [{host: others.get(host, (compute, transfer)) for host in HOSTS}]
+
+
+ALONE = step(100, 154)
+JOBS: Mapping[str, Mapping[str, list[Ranks]]] = {
+    SLOW_LINK: {"baseline": ALONE, "observe": step(100, 546), "verify": ALONE},
+    STRAGGLER: {"baseline": ALONE, "observe": step(100, 154, h3=(200, 154)), "verify": ALONE},
+    LOSS: {"baseline": step(20, 30), "observe": step(20, 30) + step(20, 1103) + step(20, 30), "verify": step(20, 30)},
+}
+COUNTED: Mapping[str, Tale] = {
+    SLOW_LINK: {"baseline": {}, "observe": {"h2:eth1 rx_prio3_pause": 80}, "verify": {}},
+    STRAGGLER: {"baseline": {}, "observe": {}, "verify": {}},
+    LOSS: {"baseline": {}, "observe": {"h2 completer_retry_err": 1}, "verify": {}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_good_one_passes(name: str, tmp_path: Path) -> None:
+    found = outcomes(tmp_path, name, COUNTED[name], 2.0, jobs=JOBS[name])
+    assert set(found.values()) == {"pass"}, found
+
+
+@pytest.mark.parametrize(
+    ("name", "phase", "job", "wrong"),
+    [
+        (SLOW_LINK, "observe", step(100, 530), {"a-step-is-longer-by-the-slow-link"}),
+        (SLOW_LINK, "observe", step(100, 560), {"a-step-is-longer-by-the-slow-link"}),
+        (SLOW_LINK, "observe", step(100, 536, h3=(115, 536)), {"all-ranks-wait-alike"}),
+        (SLOW_LINK, "observe", step(100, 546, h2=(100, 526)), {"all-ranks-wait-alike"}),
+        (SLOW_LINK, "verify", step(100, 170), {"the-job-recovers"}),
+        (STRAGGLER, "observe", step(200, 154), {"the-others-wait-for-it"}),
+        (STRAGGLER, "observe", step(100, 154, h2=(200, 154)), {"the-others-wait-for-it"}),
+        (
+            STRAGGLER, "observe", step(100, 154, h3=(185, 154)),
+            {"a-step-is-longer-by-the-computation", "the-others-wait-for-it"},
+        ),
+        (
+            STRAGGLER, "observe", step(100, 165, h3=(200, 165)),
+            {"a-step-is-longer-by-the-computation", "the-network-is-as-fast-as-before"},
+        ),
+        (STRAGGLER, "verify", step(100, 164), {"the-job-recovers"}),
+        (LOSS, "observe", step(20, 30) + step(20, 530), {"one-step-is-longer-by-the-timeout"}),
+        (LOSS, "observe", step(20, 1280), {"one-step-is-longer-by-the-timeout"}),
+        (LOSS, "observe", step(20, 50) + step(20, 1103), {"one-step-is-longer-by-the-timeout"}),
+        (LOSS, "verify", step(20, 40), {"the-job-recovers"}),
+    ],
+)  # fmt: skip
+def test_each_figure_of_a_job_can_fail(
+    name: str, phase: str, job: list[Ranks], wrong: set[str], tmp_path: Path
+) -> None:
+    jobs = {**JOBS[name], phase: job}
+    assert failing(tmp_path, name, COUNTED[name], {}, seconds=2.0, jobs=jobs) == wrong
+
+
+OF_COUNTERS: list[tuple[str, Tale, str]] = [
+    (SLOW_LINK, {"observe": {"h2:eth1 rx_prio3_pause": 0}}, "the-leaf-pauses-the-writer"),
+    (SLOW_LINK, {"verify": {"h2:eth1 rx_prio3_pause": 1}}, "the-leaf-pauses-the-writer"),
+    (SLOW_LINK, {"observe": {"leaf1:swp4 queue3_drop_headroom_packets": 1}}, "nothing-is-lost"),
+    (STRAGGLER, {"observe": {"leaf1:swp4 queue3_drop_headroom_packets": 1}}, "nothing-alarms"),
+    (LOSS, {"verify": {"h1 completer_retry_err": 1}}, "the-qps-retransmit"),
+    (LOSS, {"observe": {"h2 completer_retry_err": 0}}, "the-qps-retransmit"),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "wrong"), OF_COUNTERS)
+def test_each_counter_can_fail(name: str, changes: Tale, wrong: str, tmp_path: Path) -> None:
+    assert failing(tmp_path, name, COUNTED[name], changes, seconds=2.0, jobs=JOBS[name]) == {wrong}
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_steps_are_unknown_without_a_job(name: str, tmp_path: Path) -> None:
+    found = outcomes(tmp_path, name, COUNTED[name])
+    rest = {check for check, outcome in found.items() if outcome != "unknown"}
+    assert rest <= {wrong for _, _, wrong in OF_COUNTERS} | {"no-link-or-session-changes"}
+
+
+def test_a_job_whose_rank_lacks_a_step_is_unknown(tmp_path: Path) -> None:
+    (ranks,) = JOBS[STRAGGLER]["observe"]
+    torn = [ranks, {host: ranks[host] for host in HOSTS[:2]}]
+    found = outcomes(tmp_path, STRAGGLER, COUNTED[STRAGGLER], jobs={**JOBS[STRAGGLER], "observe": torn})
+    assert found["the-others-wait-for-it"] == "unknown"
+
+
+def test_a_link_that_goes_down_is_another_story(tmp_path: Path) -> None:
+    down = {"source": "kernel", "kind": "link", "node": "leaf1", "interface": "swp5", "up": False}
+    found = failing(tmp_path, LOSS, COUNTED[LOSS], {}, {"observe": [(500, down)]}, seconds=2.0, jobs=JOBS[LOSS])
+    assert found == {"no-link-or-session-changes"}
