@@ -489,11 +489,12 @@ def _transfers(recording: Recording, window: RecordingPhase, facts: WindowFacts)
 
 
 def _of_job(job: RecordedJob) -> Iterator[StartedTransfer]:
-    """Yield a transfer for each pair of NICs that QPs of a job connect."""
+    """Yield a transfer for each pair of NICs that QPs of a job connect; QPs of one UDP source port are one flow."""
     nics = {each.rank: f"{each.node}:{each.interface}" for each in job.ranks}
     known = job.about.qps if job.about else ()
-    pairs = Counter((nics.get(qp.rank), nics.get(qp.peer_rank)) for qp in known)
-    for (src, dst), qps in pairs.items():
+    flows = {(nics.get(qp.rank), nics.get(qp.peer_rank), qp.source_port) for qp in known}
+    pairs = Counter((src, dst) for src, dst, _ in flows)
+    for (src, dst), qps in sorted(pairs.items(), key=str):
         if src is not None and dst is not None:
             yield StartedTransfer(src=src, dst=dst, qps=qps)
 

@@ -16,7 +16,7 @@ from lab.jobs.rank_qp import RankQp
 from lab.kernel.netlink.rdma_tracking import Tracking
 from lab.model.topology import Endpoint
 from lab.routing.paths.underlay_path import HostAttachment
-from lab.wire.udp_ports import source_port
+from lab.wire.udp_ports import labelled_source_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from lab.rdma.measure import Nic
     from lab.routing.paths.underlay_path import Walker
 
+UCX_FLOW_LABEL: Final = 0xFFFFF
+"""The flow label that UCX sets for the first path of a RoCE device (``uct_ib_iface_fill_ah_attr_from_gid_lid``).
+
+So all QPs of a job have one UDP source port, and ECMP divides them by their addresses only.
+"""
 _GENERATIONS: Final = 4
 """Processes between a command and one that it started, at most."""
 
@@ -82,7 +87,7 @@ def rank_qps(
     connected = [(places[pair.netns], pair) for pair in pairs if pair.netns in places and pair.peer in ranks]
     for rank, pair in sorted(connected, key=lambda each: (each[0], each[1].qpn)):
         if (rank, pair.qpn) in own and pair.address == nics[rank].address:
-            peer, port = ranks[pair.peer], source_port(pair.qpn, pair.peer_qpn)
+            peer, port = ranks[pair.peer], labelled_source_port(UCX_FLOW_LABEL)
             yield RankQp(
                 rank=rank,
                 qpn=pair.qpn,

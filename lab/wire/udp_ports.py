@@ -90,5 +90,13 @@ def source_port(one: int, other: int) -> int:
     product = one * other
     product ^= product >> 20
     product ^= product >> 40
-    label = product & 0xFFFFF
+    return labelled_source_port(product)
+
+
+def labelled_source_port(flow_label: int) -> int:
+    """Return the UDP source port of a QP whose program sets a flow label: its 20 bits, folded to 14.
+
+    It does not depend on the QPNs (``rdma_flow_label_to_udp_sport``, include/rdma/ib_verbs.h).
+    """
+    label = flow_label & 0xFFFFF
     return FIRST_SOURCE_PORT | (label & 0x3FFF) ^ (label >> 14)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.telemetry.store import recording_folder as files
-from lab.wire.udp_ports import source_port
 from tests.unit.diagnose.recorded import begun
 from tests.unit.telemetry.made import START, STEP
 
@@ -55,7 +54,7 @@ def description(ns: int, job: str = "small", roofline: int = 150) -> dict[str, A
     qps = [
         {
             "rank": rank, "qpn": 17 + rank, "peer_rank": peer, "peer_qpn": 30 + peer,
-            "source_port": source_port(17 + rank, 30 + peer), "path": path,
+            "source_port": 65472, "path": path,
         }
         for (rank, peer), path in _WAYS.items()
     ]  # fmt: skip
