@@ -10,6 +10,7 @@ from lab.errors import UsageError
 from lab.jobs import job_session, mpi_library
 from lab.jobs.bus_bandwidth import job_row, received_sizes
 from lab.jobs.job_session import JobPatience, Rank, rank_argv
+from lab.jobs.mpi_library import algorithm_variables
 from lab.jobs.rank_placement import refuse_shared_host
 from lab.jobs.rank_program import NO_COMPUTE
 from lab.units import counted, format_rate
@@ -100,16 +101,21 @@ def run_mpi(
 
     ``computes`` has the argument COMPUTE of each rank (``rank_program``). Raises the errors of ``run_job``.
     """
-    refuse_shared_host(nics)
+    check_nics(nics)
     sizes = spec.fitted(len(nics))
-    if len({nic.address.version for nic in nics}) > 1:
-        raise UsageError("the ranks have addresses of both IP versions", "name hosts of one IP version")
     mpi = mpi_library.find_mpi()
     ranks = [
         _rank(mpi, [spec.collective, spec.warmup, spec.iterations, compute, *sizes], spec, number, nics)
         for number, compute in enumerate(computes)
     ]
     return ranks, job_session.run_ranks(ranks, patience or JobPatience(), report)
+
+
+def check_nics(nics: Sequence[Nic]) -> None:
+    """Raise UsageError for two ranks on one host, and for mixed IP versions."""
+    refuse_shared_host(nics)
+    if len({nic.address.version for nic in nics}) > 1:
+        raise UsageError("the ranks have addresses of both IP versions", "name hosts of one IP version")
 
 
 def _rank(mpi: MpiLibrary, words: Sequence[object], spec: JobSpec, number: int, nics: Sequence[Nic]) -> Rank:
@@ -122,7 +128,7 @@ def _rank(mpi: MpiLibrary, words: Sequence[object], spec: JobSpec, number: int, 
             "PATH": os.defpath,
             "PMI_RANK": str(number),
             "PMI_SIZE": str(len(nics)),
-            **mpi.environment(number, nic, spec),
+            **mpi.environment(number, nic, spec.tclass, algorithm_variables(spec.collective, spec.algorithm)),
         },
     )
 

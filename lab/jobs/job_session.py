@@ -12,15 +12,17 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from lab.errors import OperationFailed
-from lab.jobs import job_failure, rank_program
+from lab.jobs import job_failure, rank_program, schedule_program
 from lab.jobs.bus_bandwidth import RankSteps
 from lab.jobs.pmi_server import PmiServer
+from lab.jobs.rank_schedule import StepTimes
 from lab.kernel.process import process, signals
 from lab.kernel.process.node_session import NodeSession
 from lab.rdma import sysfs
+from lab.shipped import PACKAGE
 from lab.units import format_size
 
 if TYPE_CHECKING:
@@ -75,16 +77,20 @@ class Rank:
     nic: Nic
     argv: process.Argv
     environment: Mapping[str, str]
+    plan: bytes = b""
+    """The plan that ``schedule_program`` reads from a descriptor; empty for ``rank_program``."""
     ready_at: float | None = None
     """When MPI_Init returned, in seconds of CLOCK_MONOTONIC; None before."""
     done: bool = False
     """Whether it has reported all results; it then waits for the end of its standard input."""
     at: tuple[int, int] | None = None
-    """The size and number of the step that it began last."""
+    """The size and number of the step that it began last; the size is 0 in a scheduled job."""
     steps: int = 0
     """The number of steps that it has begun."""
     results: dict[int, RankSteps] = field(default_factory=dict)
     """The measured steps by size."""
+    scheduled: list[StepTimes] = field(default_factory=list)
+    """The measured steps of a scheduled job."""
     _started: StartedRank | None = None
     _begun: bytes = b""
     _printed: bytes = b""
@@ -114,7 +120,8 @@ class Rank:
         """How far it came, for an error."""
         if self.at is None:
             return "before the first step" if self.ready_at is not None else "while it started"
-        return f"in step {self.at[1] + 1} of {format_size(self.at[0])}"
+        size, step = self.at
+        return f"in step {step + 1}{f' of {format_size(size)}' if size else ''}"
 
     @property
     def is_stopped(self) -> bool:
@@ -132,14 +139,20 @@ class Rank:
         """Start the program in its host's namespace, with a socket to the launcher."""
         node = NodeSession(self.nic.namespace, hostname=self.nic.host, directories={})
         pipe = process.PIPE
-        with signals.held(), contextlib.ExitStack() as opened:
-            ours, theirs = map(opened.enter_context, socket.socketpair())
+        with signals.held(), contextlib.ExitStack() as opened, contextlib.ExitStack() as keeping:
+            ours, theirs = socket.socketpair()
+            keeping.enter_context(ours)
+            opened.enter_context(theirs)
             ours.setblocking(False)
             environment = {**self.environment, "PMI_FD": str(theirs.fileno())}
-            within = process.Surroundings(environment=environment, keep=[theirs.fileno()])
+            kept = [theirs.fileno()]
+            if self.plan:
+                plan = opened.enter_context(_memory_file(self.plan)).fileno()
+                environment[schedule_program.PLAN] = str(plan)
+                kept.append(plan)
+            within = process.Surroundings(environment=environment, keep=kept)
             program = node.start(self.argv, stdin=pipe, stdout=pipe, stderr=pipe, within=within)
-            opened.pop_all()
-            theirs.close()
+            keeping.pop_all()
             reports, output = (stream.fileno() for stream in (program.stdout, program.stderr) if stream is not None)
             self._started = StartedRank(program=program, control=ours, reports=reports, output=output)
             for descriptor in (reports, output):
@@ -174,6 +187,12 @@ class Rank:
             size, step = said["step"]
             self.at = (size, step)
             self.steps += 1
+        elif "begun" in said:
+            self.at = (0, said["begun"])
+            self.steps += 1
+        elif "operations" in said:
+            operations = tuple((start, end) for start, end in said.pop("operations"))
+            self.scheduled.append(StepTimes(operations=operations, **said))
         else:
             self.results[said["size"]] = RankSteps(
                 begin_ns=tuple(said["begin_ns"]),
@@ -207,6 +226,20 @@ def rank_argv(library: Path, words: Sequence[object]) -> list[str]:
     """Return the command line of a rank: Python without packages, which starts fast in an emulated guest."""
     program = Path(rank_program.__file__)
     return [sys.executable, "-I", "-S", str(program), str(library), *map(str, words)]
+
+
+def scheduled_argv(library: Path) -> list[str]:
+    """Return the command line of a rank that runs a schedule, and imports two modules of rocelab."""
+    program = f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); from lab.jobs.schedule_program import main"
+    return [sys.executable, "-I", "-S", "-c", f"{program}; main(sys.argv[1:])", str(library)]
+
+
+def _memory_file(octets: bytes) -> BinaryIO:
+    """Return an open file in memory, at its begin."""
+    file = os.fdopen(os.memfd_create("plan"), "w+b")
+    file.write(octets)
+    file.seek(0)
+    return file
 
 
 def run_ranks(ranks: Sequence[Rank], patience: JobPatience, report: Callable[[str, int, int], None]) -> float:

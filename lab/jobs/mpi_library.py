@@ -17,16 +17,30 @@ from lab.rdma import sysfs
 from lab.shipped import PACKAGE
 
 if TYPE_CHECKING:
-    from lab.jobs.job_spec import JobSpec
+    from collections.abc import Mapping
+
     from lab.rdma.measure import Nic
 
 _ABI: Final = "libmpi_abi.so.1"
-_VARIABLES: Final = {
+_NAMES: Final = {
     Collective.ALLREDUCE: "ALLREDUCE",
     Collective.ALLGATHER: "ALLGATHER",
     Collective.REDUCE_SCATTER: "REDUCE_SCATTER_BLOCK",
     Collective.ALLTOALL: "ALLTOALL",
     Collective.BROADCAST: "BCAST",
+}
+_OVERLAPPING: Final = {
+    "ring": "tsp_ring",
+    "tree": "tsp_tree",
+    "recursive-doubling": "sched_recursive_doubling",
+    "reduce-scatter-allgather": "sched_reduce_scatter_allgather",
+}
+"""The algorithms of a non-blocking AllReduce, and MPICH's names for them."""
+_FIXED: Final = {
+    "IALLGATHER": "sched_ring",
+    "IREDUCE_SCATTER_BLOCK": "sched_pairwise",
+    "IALLTOALL": "sched_pairwise",
+    "IBCAST": "sched_binomial",
 }
 _TRANSPORTS: Final = "rc_verbs,self,tcp:aux"
 """RC QPs for all messages. TCP only connects them ("aux"); no message of a rank can use it."""
@@ -43,8 +57,10 @@ class MpiLibrary:
         """The library with the standard ABI of MPI 5.0."""
         return self.folder / _ABI
 
-    def environment(self, rank: int, nic: Nic, spec: JobSpec) -> dict[str, str]:
+    def environment(self, rank: int, nic: Nic, tclass: int, algorithms: Mapping[str, str]) -> dict[str, str]:
         """Return the variables by which a rank uses its own device, and nothing else, for its messages.
+
+        ``algorithms`` are the variables of MPICH that choose them.
 
         EnvironmentLacks if the device is missing, and OperationFailed if it has no GID of the NIC's address.
         """
@@ -58,7 +74,7 @@ class MpiLibrary:
             "UCX_TLS": _TRANSPORTS,
             "UCX_NET_DEVICES": f"{nic.device}:1,{nic.interface}",
             "UCX_IB_GID_INDEX": str(sysfs.gid_index(nic.device, nic.address)),
-            "UCX_IB_TRAFFIC_CLASS": str(spec.tclass),
+            "UCX_IB_TRAFFIC_CLASS": str(tclass),
             # One lane: UCX would divide large messages between all devices and transports that it may use.
             "UCX_MAX_RNDV_RAILS": "1",
             "UCX_MAX_EAGER_RAILS": "1",
@@ -66,7 +82,7 @@ class MpiLibrary:
             "UCX_RNDV_SCHEME": "put_zcopy",
             "UCX_HANDLE_ERRORS": "none",
             "UCX_WARN_UNUSED_ENV_VARS": "n",
-            **_algorithm(spec),
+            **algorithms,
         }
 
 
@@ -78,11 +94,26 @@ def find_mpi() -> MpiLibrary:
     raise EnvironmentLacks("no rank can start: MPI is missing", "pip install 'rocelab[jobs]', or run ./scripts/setup")
 
 
-def _algorithm(spec: JobSpec) -> dict[str, str]:
-    if spec.algorithm == AUTOMATIC:
+def algorithm_variables(collective: Collective, algorithm: str) -> dict[str, str]:
+    """Return the variables for an algorithm of a blocking collective."""
+    if algorithm == AUTOMATIC:
         return {}
-    name = _VARIABLES[spec.collective]
+    return _variables(_NAMES[collective], ALGORITHMS[collective][algorithm])
+
+
+def overlapping_variables(allreduce: str) -> dict[str, str]:
+    """Return the variables for the algorithms of non-blocking collectives; that of AllReduce is chosen.
+
+    The others send each byte once: ring and pairwise, and a binomial tree.
+    """
+    found = {} if allreduce == AUTOMATIC else _variables("IALLREDUCE", _OVERLAPPING[allreduce])
+    for name, algorithm in _FIXED.items():
+        found |= _variables(name, algorithm)
+    return found
+
+
+def _variables(name: str, algorithm: str) -> dict[str, str]:
     return {
-        f"MPIR_CVAR_{name}_INTRA_ALGORITHM": ALGORITHMS[spec.collective][spec.algorithm],
+        f"MPIR_CVAR_{name}_INTRA_ALGORITHM": algorithm,
         f"MPIR_CVAR_{name}_DEVICE_COLLECTIVE": "0",  # the device's own choice would come first
     }

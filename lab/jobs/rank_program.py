@@ -26,15 +26,15 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_WORLD: Final = ctypes.c_void_p(0x101)
-_INT32: Final = ctypes.c_void_p(0x250)
-_SUM: Final = ctypes.c_void_p(0x21)
-_NO_STATUS: Final = ctypes.c_void_p(0)
+WORLD: Final = ctypes.c_void_p(0x101)
+INT32: Final = ctypes.c_void_p(0x250)
+SUM: Final = ctypes.c_void_p(0x21)
+NO_STATUS: Final = ctypes.c_void_p(0)
 _TAG: Final = 1
 _ROOT: Final = 0
-_PERIOD: Final = 251
+PERIOD: Final = 251
 """Elements after which a pattern repeats: a prime, so that a part in a wrong place does not look right."""
-_PATTERN: Final = tuple((index * 7919 + 13) % 1009 for index in range(_PERIOD))
+_PATTERN: Final = tuple((index * 7919 + 13) % 1009 for index in range(PERIOD))
 ELEMENT_OCTETS: Final = 4
 """Jobs transfer int32, whose sums are exact."""
 _BLOCK: Final = 1 << 16
@@ -49,7 +49,7 @@ LAUNCHER_GONE: Final = 3
 
 def pattern(scale: int, first: int, count: int) -> bytes:
     """Return ``count`` elements of the pattern from element ``first``, multiplied by ``scale``."""
-    start = first % _PERIOD
+    start = first % PERIOD
     words = array.array("i", [scale * value for value in _PATTERN[start:] + _PATTERN[:start]]).tobytes()
     octets = count * ELEMENT_OCTETS
     return (words * (octets // len(words) + 1))[:octets]
@@ -108,12 +108,12 @@ class Mpi:
 
     def _number(self, name: str) -> int:
         value = ctypes.c_int()
-        self._call(name, _WORLD, ctypes.byref(value))
+        self._call(name, WORLD, ctypes.byref(value))
         return value.value
 
     def barrier(self) -> None:
         """Return when all ranks have called it."""
-        self._call("MPI_Barrier", _WORLD)
+        self._call("MPI_Barrier", WORLD)
 
     def operation(self, collective: str, send: Any, receive: Any, size: int) -> Callable[[], None]:
         """Return the call that runs the collective once, out of place except for a broadcast."""
@@ -121,19 +121,19 @@ class Mpi:
         part = count // self.ranks
         match collective:
             case "allreduce":
-                return lambda: self._call("MPI_Allreduce", send, receive, count, _INT32, _SUM, _WORLD)
+                return lambda: self._call("MPI_Allreduce", send, receive, count, INT32, SUM, WORLD)
             case "reduce-scatter":
-                return lambda: self._call("MPI_Reduce_scatter_block", send, receive, part, _INT32, _SUM, _WORLD)
+                return lambda: self._call("MPI_Reduce_scatter_block", send, receive, part, INT32, SUM, WORLD)
             case "allgather":
-                return lambda: self._call("MPI_Allgather", send, part, _INT32, receive, part, _INT32, _WORLD)
+                return lambda: self._call("MPI_Allgather", send, part, INT32, receive, part, INT32, WORLD)
             case "alltoall":
-                return lambda: self._call("MPI_Alltoall", send, part, _INT32, receive, part, _INT32, _WORLD)
+                return lambda: self._call("MPI_Alltoall", send, part, INT32, receive, part, INT32, WORLD)
             case "broadcast":
                 own = send if self.rank == _ROOT else receive
-                return lambda: self._call("MPI_Bcast", own, count, _INT32, _ROOT, _WORLD)
+                return lambda: self._call("MPI_Bcast", own, count, INT32, _ROOT, WORLD)
         before, after = (self.rank - 1) % self.ranks, (self.rank + 1) % self.ranks
-        sent, received = (send, count, _INT32, after, _TAG), (receive, count, _INT32, before, _TAG)
-        return lambda: self._call("MPI_Sendrecv", *sent, *received, _WORLD, _NO_STATUS)
+        sent, received = (send, count, INT32, after, _TAG), (receive, count, INT32, before, _TAG)
+        return lambda: self._call("MPI_Sendrecv", *sent, *received, WORLD, NO_STATUS)
 
 
 def run_size(
@@ -172,7 +172,7 @@ def run_size(
     tell({"size": size, "begin_ns": begins, "computed_ns": computed, "end_ns": ends, "wrong": wrong})
 
 
-def _end_with_input(done: threading.Event) -> None:
+def end_with_input(done: threading.Event) -> None:
     """End this program when standard input ends, whatever MPI is waiting for."""
     while os.read(0, 64):
         pass
@@ -186,7 +186,7 @@ def main(words: Sequence[str]) -> None:
     results = os.fdopen(os.dup(1), "w", buffering=1, encoding="ascii")
     os.dup2(2, 1)
     done = threading.Event()
-    end = threading.Thread(target=_end_with_input, args=[done], daemon=True)
+    end = threading.Thread(target=end_with_input, args=[done], daemon=True)
     end.start()
 
     def tell(what: Any) -> None:

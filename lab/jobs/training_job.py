@@ -1,27 +1,30 @@
 """Run a training job, and judge its steps: their time, the share of communication, and which rank was late.
 
-A step of a rank is its computation, and then the collective. The collective of a rank lasts until all gradients have
-arrived, so that a rank that computes longer delays all others: they wait for it. The straggler of a step is the rank
-that began the collective last. Its lateness is the time from the median rank's begin to its own.
+The communication of a rank is the part of a step in which it does not compute. A rank that computes longer delays all
+others: they wait for its part of the sums. The straggler of a step is the rank whose last computation ended last. Its
+lateness is the time from the median rank's end to its own.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from statistics import fmean, median_low
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import UsageError
-from lab.jobs.bus_bandwidth import bus_factor, received_sizes
-from lab.jobs.collective_job import RankPlace, place_of, run_mpi
+from lab.jobs.collective_job import RankPlace, place_of
 from lab.jobs.job_session import JobPatience
-from lab.jobs.job_spec import Collective
+from lab.jobs.rank_schedule import OperationKind, Phase
+from lab.jobs.schedule_arithmetic import step_seconds, transfers
+from lab.jobs.schedule_job import ScheduleOptions, run_schedule
+from lab.jobs.training_schedule import training_schedule
 from lab.model.values.suggest import suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lab.jobs.bus_bandwidth import RankSteps
+    from lab.jobs.rank_schedule import JobSchedule, StepTimes
     from lab.jobs.training_spec import TrainingSpec
     from lab.rdma.measure import Nic
 
@@ -39,13 +42,13 @@ class RankStep:
     end_ns: int
     compute_ns: int
     waiting_ns: int
-    """From the begin of its collective until the last rank began it."""
+    """From the end of its last computation until the last rank's, or until the end of the step if that is earlier."""
     late_ns: int
-    """The begin of its collective after that of the median rank; negative if it was earlier."""
+    """The end of its last computation after that of the median rank; negative if it was earlier."""
 
     @property
     def communication_ns(self) -> int:
-        """The duration of the collective, with the waiting."""
+        """The time in which it did not compute, with the waiting."""
         return self.end_ns - self.begin_ns - self.compute_ns
 
 
@@ -60,13 +63,13 @@ class RankFigures:
     step_s: float
     compute_s: float
     communication_s: float
-    """The duration of the collective, with the waiting for other ranks."""
+    """The time in which it did not compute, with the waiting for other ranks."""
     communication_share: float
     """Communication divided by step."""
     waiting_s: float
-    """From the begin of its collective until the last rank began it."""
+    """From the end of its last computation until the last rank's, or until the end of the step."""
     late_s: float
-    """The begin of its collective after that of the median rank; negative if it was earlier."""
+    """The end of its last computation after that of the median rank; negative if it was earlier."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +81,22 @@ class StepFigures:
     time_s: float
     """From the first rank that begins it to the last that ends it."""
     straggler: int
-    """The rank that began the collective last."""
+    """The rank whose last computation ended last."""
     lateness_s: float
-    """The begin of its collective after that of the median rank, the earlier of two middle ones."""
+    """The end of its last computation after that of the median rank, the earlier of two middle ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseFigures:
+    """A part of the steps: what all ranks did in it, on average."""
+
+    phase: Phase
+    operations: float
+    """Computations, collectives and messages in a step, each once."""
+    time_s: float
+    """From the moment at which all ends have begun an operation until its last end, of a step, without overlaps."""
+    received: float
+    """Bytes that all ranks together receive at least, in a step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,23 +105,30 @@ class TrainingResult:
 
     name: str
     ranks: tuple[RankFigures, ...]
+    """Without the rank on the storage host."""
+    storage: RankPlace | None = None
+    """The rank on the storage host."""
     steps: tuple[StepFigures, ...]
     rank_steps: tuple[RankStep, ...]
     """Every step of every rank, ordered by step."""
+    phases: tuple[PhaseFigures, ...]
+    groups: str
+    """The groups of ranks, for example "tensor 2, data 4"."""
     size: int
-    """Bytes of the gradients."""
+    """Bytes of the gradients of a rank; 0 without."""
     algorithm: str
+    """The algorithm of AllReduce."""
     tclass: int
     time_s: float
     """The mean time of a step of all ranks."""
     roofline_s: float
-    """The longest computation, and the bus factor's share of the gradients at the rate of the slowest NIC."""
+    """The mean time of a step if only computations and the rate of the slowest NIC cost time."""
     straggler: int
     """The rank that was the straggler of most steps."""
     lateness_s: float
     """The mean lateness of the stragglers."""
     transfer_bps: float
-    """Payload that all ranks together receive at least, while a mean collective transfers, in bits per second."""
+    """Payload that all ranks together receive at least, while anything is transferred, in bits per second."""
     wrong: int
     """Wrong elements of all ranks and all steps."""
     start_s: float
@@ -127,50 +150,49 @@ def run_training(
 ) -> TrainingResult:
     """Run a training job with one rank on each NIC, rank 0 on the first, and return its figures.
 
-    ``link_rate`` is that of the slowest NIC in bits per second. UsageError if ``slower`` names a host without a rank;
-    otherwise the errors of ``run_job``. Nothing of the job is left running.
+    With storage, the last NIC is that of the storage host. ``link_rate`` is that of the slowest NIC in bits per
+    second. UsageError if ``slower`` names a host without a rank, or the groups do not divide the ranks; otherwise the
+    errors of ``run_schedule``. Nothing of the job is left running.
     """
     hosts = [nic.host for nic in nics]
     for host in spec.slower:
         if host not in hosts:
             raise UsageError(f"slower: {host} runs no rank", suggest(host, hosts, f"ranks run on {', '.join(hosts)}"))
-    job = spec.job
-    (size,) = job.fitted(len(nics))
-    computes = [spec.compute_of(host) for host in hosts]
-    usual = patience or JobPatience()
-    longest = max(computes)
-    waits = JobPatience(start=usual.start, stall=usual.stall + longest)
-    words = [f"{each:.9f}" for each in computes]
-    ranks, start = run_mpi(nics, job, words, report=report, patience=waits)
-    measured = [(place_of(rank), rank.results[size]) for rank in ranks]
+    schedule = training_schedule(spec, hosts)
+    step_seconds(schedule, 0, link_rate)
+    options = ScheduleOptions(algorithm=spec.algorithm, tclass=spec.tclass, patience=patience or JobPatience())
+    ranks, start = run_schedule(nics, schedule, options, report=report)
+    measured = [(place_of(rank), rank.scheduled) for rank in ranks]
     return training_result(spec, measured, link_rate=link_rate, start_s=start)
 
 
 def training_result(
-    spec: TrainingSpec, ranks: Sequence[tuple[RankPlace, RankSteps]], *, link_rate: int, start_s: float
+    spec: TrainingSpec, ranks: Sequence[tuple[RankPlace, Sequence[StepTimes]]], *, link_rate: int, start_s: float
 ) -> TrainingResult:
     """Return the figures of a training job from the places and the times of its ranks, in their order."""
-    places, measured = [place for place, _ in ranks], [steps for _, steps in ranks]
-    (size,) = spec.job.fitted(len(ranks))
-    factor = float(bus_factor(Collective.ALLREDUCE, len(ranks)))
-    by_step = [_rank_steps(measured, number) for number in range(spec.steps)]
+    schedule = training_schedule(spec, [place.host for place, _ in ranks])
+    trained = ranks[: len(ranks) - (spec.storage is not None)]
+    by_step = [_rank_steps(schedule, trained, number) for number in range(spec.steps)]
     steps = tuple(_step(each) for each in by_step)
     stragglers = [step.straggler for step in steps]
-    transfer = fmean(min(each.communication_ns - each.waiting_ns for each in step) for step in by_step) / _NS
+    moved, busy, phases = _transferred(schedule, [times for _, times in ranks])
     return TrainingResult(
         name=spec.name,
-        ranks=tuple(_rank(place, [step[place.rank] for step in by_step]) for place in places),
+        ranks=tuple(_rank(place, [step[place.rank] for step in by_step]) for place, _ in trained),
+        storage=ranks[-1][0] if spec.storage is not None else None,
         steps=steps,
         rank_steps=tuple(each for step in by_step for each in step),
-        size=size,
+        phases=phases,
+        groups=spec.group_names(len(trained)),
+        size=spec.allreduce or 0,
         algorithm=spec.algorithm,
         tclass=spec.tclass,
         time_s=fmean(step.time_s for step in steps),
-        roofline_s=max(spec.compute_of(place.host) for place in places) + factor * size * 8 / link_rate,
+        roofline_s=fmean(step_seconds(schedule, variant, link_rate) for variant in schedule.measured),
         straggler=max(sorted(set(stragglers)), key=stragglers.count),
         lateness_s=fmean(step.lateness_s for step in steps),
-        transfer_bps=received_sizes(Collective.ALLREDUCE, len(measured)) * size * 8 / transfer,
-        wrong=sum(each.wrong for each in measured),
+        transfer_bps=moved * 8 / busy if busy else 0.0,
+        wrong=sum(step.wrong for _, times in ranks for step in times),
         start_s=start_s,
     )
 
@@ -186,22 +208,87 @@ def recorded_steps(result: TrainingResult) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def _rank_steps(measured: Sequence[RankSteps], number: int) -> list[RankStep]:
+def _rank_steps(
+    schedule: JobSchedule, ranks: Sequence[tuple[RankPlace, Sequence[StepTimes]]], number: int
+) -> list[RankStep]:
     """Return a step of all ranks, in their order."""
-    begun = [each.computed_ns[number] for each in measured]
-    median, last = median_low(begun), max(begun)
+    variant = schedule.variants[schedule.measured[number]]
+    computations = [
+        [
+            times
+            for operation, times in zip(variant[place.rank], steps[number].operations, strict=True)
+            if operation.kind is OperationKind.COMPUTE
+        ]
+        for place, steps in ranks
+    ]
+    begins = [steps[number].begin_ns for _, steps in ranks]
+    ends = [steps[number].end_ns for _, steps in ranks]
+    computed = [
+        begin + max((end for _, end in each), default=0) for begin, each in zip(begins, computations, strict=True)
+    ]
+    median, last = median_low(computed), max(computed)
     return [
         RankStep(
-            rank=rank,
+            rank=place.rank,
             step=number + 1,
-            begin_ns=each.begin_ns[number],
-            end_ns=each.end_ns[number],
-            compute_ns=begun[rank] - each.begin_ns[number],
-            waiting_ns=last - begun[rank],
-            late_ns=begun[rank] - median,
+            begin_ns=begin,
+            end_ns=end,
+            compute_ns=sum(until - since for since, until in each),
+            waiting_ns=max(0, min(last, end) - done),
+            late_ns=done - median,
         )
-        for rank, each in enumerate(measured)
+        for (place, _), begin, end, each, done in zip(ranks, begins, ends, computations, computed, strict=True)
     ]
+
+
+def _transferred(
+    schedule: JobSchedule, ranks: Sequence[Sequence[StepTimes]]
+) -> tuple[int, float, tuple[PhaseFigures, ...]]:
+    """Return the bytes that all ranks received, the seconds in which any moved, and the figures of each phase."""
+    octets: Counter[Phase] = Counter()
+    operations: Counter[Phase] = Counter()
+    spans: dict[Phase, list[tuple[int, int]]] = {}
+    for number, kind in enumerate(schedule.measured):
+        variant = schedule.variants[kind]
+        for transfer in transfers(variant):
+            rank, index = transfer.ends[0]
+            phase = variant[rank][index].phase
+            octets[phase] += transfer.received
+            operations[phase] += 1
+            spans.setdefault(phase, []).append(_span(ranks, number, transfer.ends))
+        for rank, steps in enumerate(variant):
+            for index, operation in enumerate(steps):
+                if operation.kind is OperationKind.COMPUTE:
+                    operations[operation.phase] += 1
+                    spans.setdefault(operation.phase, []).append(_span(ranks, number, ((rank, index),)))
+    count = len(schedule.measured)
+    phases = tuple(
+        PhaseFigures(
+            phase=phase,
+            operations=operations[phase] / count,
+            time_s=_union(spans[phase]) / count,
+            received=octets[phase] / count,
+        )
+        for phase in Phase
+        if phase in spans
+    )
+    moving = [span for phase, each in spans.items() if octets[phase] for span in each]
+    return sum(octets.values()), _union(moving), phases
+
+
+def _span(ranks: Sequence[Sequence[StepTimes]], number: int, ends: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Return when all ends of an operation had begun, and when the last had ended, in ns."""
+    steps = [(ranks[rank][number].begin_ns, ranks[rank][number].operations[index]) for rank, index in ends]
+    return max(begin + since for begin, (since, _) in steps), max(begin + until for begin, (_, until) in steps)
+
+
+def _union(spans: Iterable[tuple[int, int]]) -> float:
+    """Return the seconds that are in at least one of some spans of ns."""
+    total, reached = 0, 0
+    for begin, end in sorted(spans):
+        total += max(0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total / _NS
 
 
 def _step(ranks: Sequence[RankStep]) -> StepFigures:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made
     from lab.dataplane.limited_qps import LimitedQp
     from lab.jobs.bus_bandwidth import JobRow
     from lab.jobs.collective_job import RankPlace
-    from lab.jobs.training_job import RankFigures, RankStep, StepFigures
+    from lab.jobs.training_job import PhaseFigures, RankFigures, RankStep, StepFigures
     from lab.model.values.expectation import ExpectationResult
     from lab.rdma.measure import BandwidthResult, LatencyResult, Total
     from lab.rdma.receive_cap import Arrived
@@ -34,6 +34,7 @@ else:
     LimitedQp = _MODELS.of(limited_qps.LimitedQp)
     ExpectationResult = _MODELS.of(expectation.ExpectationResult)
     JobRow, RankPlace = _MODELS.of(bus_bandwidth.JobRow), _MODELS.of(collective_job.RankPlace)
+    PhaseFigures = _MODELS.of(training_job.PhaseFigures)
     RankFigures, RankStep = _MODELS.of(training_job.RankFigures), _MODELS.of(training_job.RankStep)
     StepFigures = _MODELS.of(training_job.StepFigures)
     Total = _MODELS.of(measure.Total)
@@ -140,26 +141,33 @@ class JobTrain(Answer):
 
     name: str
     ranks: list[RankFigures]
+    """Ranks that train: without the one on the storage host."""
+    storage: RankPlace | None
+    """The rank on the storage host."""
+    groups: str
+    """The groups of ranks, for example "tensor 2, data 4"."""
+    phases: list[PhaseFigures]
+    """The phases of a mean step of all ranks."""
     steps: list[StepFigures]
     rank_steps: list[RankStep]
     """Every measured step of every rank, ordered by step."""
     size: int
-    """Bytes of the gradients."""
+    """Bytes of the gradients of a rank; 0 without."""
     algorithm: str
-    """The requested algorithm; with auto, MPICH chooses."""
+    """The requested algorithm of AllReduce; with auto, MPICH chooses."""
     tclass: int
     time_s: float
     """Mean time of a step, from the first rank that begins it to the last that ends it."""
     roofline_s: float
-    """The longest computation, and the transfer of the gradients at the rate of the slowest NIC."""
+    """Mean time of a step if only computations and the rate of the slowest NIC cost time."""
     jct_ratio: float
     """``time_s`` divided by ``roofline_s``."""
     straggler: int
-    """The rank that began most collectives last."""
+    """The rank whose computations ended last in most steps."""
     lateness_s: float
-    """Mean time by which the last rank began its collective after the median rank."""
+    """Mean time by which the last rank ended its computations after the median rank."""
     transfer_bps: float
-    """Payload that all ranks together receive at least, while a mean collective transfers."""
+    """Payload that all ranks together receive at least, while anything is transferred."""
     wrong: int
     """Wrong elements of all ranks and all steps; above 0 the command exits with 1."""
     start_s: float

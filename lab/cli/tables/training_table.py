@@ -19,10 +19,19 @@ _COLUMNS: Final = ("rank", "NIC", "step", "compute", "communication", "share", "
 def training_table(result: TrainingResult) -> Any:
     """Return the table of a job's ranks."""
     title = (
-        f"{result.name}: {counted(len(result.steps), 'step')} on {len(result.ranks)} ranks, allreduce of "
-        f"{format_size(result.size)}, algorithm {result.algorithm}, {time_source.lives_in()} time"
+        f"{result.name}: {counted(len(result.steps), 'step')} on {len(result.ranks)} ranks ({result.groups}), "
+        f"gradients of {format_size(result.size)}, algorithm {result.algorithm}, {time_source.lives_in()} time"
     )
     return table(title, _COLUMNS, [_row(rank) for rank in result.ranks])
+
+
+def phase_table(result: TrainingResult) -> Any:
+    """Return the table of what all ranks did in a mean step."""
+    rows = [
+        (each.phase, f"{each.operations:g}", format_time(each.time_s), format_size(round(each.received)))
+        for each in result.phases
+    ]
+    return table("a step of all ranks, by phase", ("phase", "operations", "time", "received"), rows)
 
 
 def _row(rank: RankFigures) -> tuple[object, ...]:
@@ -45,5 +54,7 @@ def training_notes(result: TrainingResult) -> Iterator[str]:
         f"straggler: rank {straggler.rank} at {straggler.host} in {steps} of {counted(len(result.steps), 'step')}; "
         f"the last rank was {format_time(result.lateness_s)} late on average"
     )
-    verdict = f"{result.wrong} wrong elements" if result.wrong else "every rank has the right sums"
+    if result.storage is not None:
+        yield f"storage: {result.storage.host}:{result.storage.interface}"
+    verdict = f"{result.wrong} wrong elements" if result.wrong else "every rank has the right data"
     yield f"{verdict}; the job started in {format_time(result.start_s)}"

@@ -17,7 +17,7 @@ from lab.cli.kit.option_value import read_value
 from lab.cli.kit.output import JsonFlag, print_json, stdout, table
 from lab.cli.kit.progress import stages
 from lab.cli.kit.warnings import warn
-from lab.cli.tables.training_table import training_notes, training_table
+from lab.cli.tables.training_table import phase_table, training_notes, training_table
 from lab.cli.traffic.job_explain import explain
 from lab.errors import ExitCode, UsageError
 from lab.faults.slow_ranks import slowed
@@ -122,7 +122,7 @@ def _command(collective: Collective) -> Callable[..., None]:
             tclass=tclass,
         )
         fabric = open_fabric(name)
-        nics = _placed(fabric, hosts or (), ranks, placement, seed)
+        nics = _placed(fabric, hosts or (), (ranks, placement, seed))
         links = [nic_links(fabric.topology, fabric.plan, nic) for nic in nics]
         warnings = _warned(lossy_class(chain.from_iterable(links), fabric.qos, tclass))
         slowest = min(sum(link.rate for link in each) for each in links)
@@ -146,20 +146,21 @@ app.command()(explain)
 @app.command()
 def train(
     file: Annotated[
-        Path, typer.Argument(help="A YAML file with ranks, compute, allreduce and steps: rocelab docs jobs.")
+        Path, typer.Argument(help="A YAML file with ranks, their groups and their computation: rocelab docs jobs.")
     ],
     name: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run data-parallel training steps, and print the time and the share of communication of each rank.
+    """Run training steps, and print the time and the share of communication of each rank.
 
-    In a step, every rank computes for the given time, and then all ranks sum their gradients.
+    Ranks compute for the given time. Groups of ranks communicate as data, tensor, pipeline and expert parallelism do.
     """
     text = read_text(file, "the file of a training job", "rocelab docs jobs has an example")
     spec = load_training(text, str(file))
     fabric = open_fabric(name)
     rule = spec.placement if spec.hosts is None or "placement" in spec.model_fields_set else None
-    nics = _placed(fabric, spec.hosts or (), spec.ranks, rule, spec.seed)
+    storage = find_nic(fabric, spec.storage.host) if spec.storage is not None else None
+    nics = _placed(fabric, spec.hosts or (), (spec.ranks, rule, spec.seed), storage)
     links = [nic_links(fabric.topology, fabric.plan, nic) for nic in nics]
     warnings = _warned(lossy_class(chain.from_iterable(links), fabric.qos, spec.tclass))
     slowest = min(sum(link.rate for link in each) for each in links)
@@ -179,6 +180,7 @@ def train(
         print_json({**_training_data(result), "warnings": warnings})
     else:
         stdout.print(training_table(result))
+        stdout.print(phase_table(result))
         for line in training_notes(result):
             stdout.print(line, style="dim", highlight=False)
     if result.wrong:
@@ -223,10 +225,21 @@ def _sizes(size: str, largest: str | None, factor: int) -> tuple[int, ...]:
 
 
 def _placed(
-    fabric: Fabric, hosts: Sequence[str], ranks: int | None, rule: PlacementRule | None, seed: int
+    fabric: Fabric,
+    hosts: Sequence[str],
+    placed: tuple[int | None, PlacementRule | None, int],
+    storage: Nic | None = None,
 ) -> tuple[Nic, ...]:
-    """Return the NIC of each rank: those of ``hosts`` in their order, unless there is a rule."""
+    """Return the NIC of each rank: those of ``hosts`` in their order, unless there is a rule; last that of storage.
+
+    ``placed`` are the number of ranks, the rule and the seed.
+    """
+    ranks, rule, seed = placed
     nics = tuple(find_nic(fabric, host) for host in hosts) if hosts else all_nics(fabric)
+    if storage is not None and hosts and storage.host in {nic.host for nic in nics}:
+        raise UsageError(f"storage: {storage.host} also runs a rank", "leave it out of hosts, or name another host")
+    if storage is not None:
+        nics = tuple(nic for nic in nics if nic.host != storage.host)
     for index, nic in enumerate(nics):
         if nic in nics[:index]:
             raise UsageError(f"{nic} is named twice", "each NIC runs one rank")
@@ -235,7 +248,8 @@ def _placed(
     if not nics:
         raise UsageError(f"no host of {fabric.name} has RDMA", "write rdma: true for hosts in the topology")
     leaf_of = {nic: "" if hosts and rule is None else leaf_of_nic(fabric.topology, fabric.plan, nic) for nic in nics}
-    return place(nics, leaf_of, ranks, rule or PlacementRule.PACKED, seed)
+    ranked = place(nics, leaf_of, ranks, rule or PlacementRule.PACKED, seed)
+    return ranked if storage is None else (*ranked, storage)
 
 
 def _emulation(result: JobResult) -> str:

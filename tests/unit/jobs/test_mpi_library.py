@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sysconfig
-from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
@@ -12,15 +11,14 @@ import pytest
 
 from lab.errors import EnvironmentLacks
 from lab.jobs import mpi_library
-from lab.jobs.job_spec import Collective, JobSpec
-from lab.jobs.mpi_library import MpiLibrary, find_mpi
+from lab.jobs.job_spec import ALGORITHMS, Collective
+from lab.jobs.mpi_library import MpiLibrary, algorithm_variables, find_mpi, overlapping_variables
 from lab.kernel.process.netns import Namespace
 from lab.rdma import sysfs
 from lab.rdma.measure import Nic
 
 NIC: Final = Nic("h3", "eth1", Namespace("t-h3"), "incast.h3.eth1", ip_address("10.0.0.3"))
 MPI: Final = MpiLibrary(Path("/mpi/lib"))
-SPEC: Final = JobSpec(collective=Collective.ALLREDUCE, sizes=(1024,))
 
 
 @pytest.fixture
@@ -32,7 +30,7 @@ def _with_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_with_device")
 def test_a_rank_has_its_own_device_and_rc_for_all_messages() -> None:
-    made = MPI.environment(2, NIC, SPEC)
+    made = MPI.environment(2, NIC, 106, {})
     assert made["UCX_NET_DEVICES"] == "incast.h3.eth1:1,eth1"
     assert made["UCX_IB_GID_INDEX"] == "2"
     assert made["UCX_IB_TRAFFIC_CLASS"] == "106"
@@ -44,8 +42,18 @@ def test_a_rank_has_its_own_device_and_rc_for_all_messages() -> None:
 
 @pytest.mark.usefixtures("_with_device")
 def test_an_algorithm_is_mpich_s_variable() -> None:
-    spec = replace(SPEC, algorithm="reduce-scatter-allgather")
-    assert MPI.environment(0, NIC, spec)["MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM"] == "reduce_scatter_allgather"
+    variables = algorithm_variables(Collective.ALLREDUCE, "reduce-scatter-allgather")
+    assert (
+        MPI.environment(0, NIC, 106, variables)["MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM"] == "reduce_scatter_allgather"
+    )
+    assert algorithm_variables(Collective.ALLREDUCE, "auto") == {}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS[Collective.ALLREDUCE])
+def test_overlapping_collectives_have_variables_of_their_own(algorithm: str) -> None:
+    names = overlapping_variables(algorithm).keys()
+    assert "MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM" in names
+    assert overlapping_variables("auto").keys() == {name for name in names if "_IALLREDUCE_" not in name}
 
 
 def test_without_a_device_the_rank_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +61,7 @@ def test_without_a_device_the_rank_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(
         EnvironmentLacks, match=r"rank 2 at h3 has no RDMA device incast\.h3\.eth1, and no job uses TCP"
     ):
-        MPI.environment(2, NIC, SPEC)
+        MPI.environment(2, NIC, 106, {})
 
 
 def test_mpi_is_found_in_the_environment_or_beside_the_package(

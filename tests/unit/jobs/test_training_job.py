@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from ipaddress import ip_address
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from lab.errors import UsageError
-from lab.jobs.bus_bandwidth import RankSteps
 from lab.jobs.collective_job import RankPlace
 from lab.jobs.training_job import TrainingResult, run_training, training_result
 from lab.jobs.training_spec import load_training
 from lab.kernel.process.netns import Namespace
 from lab.rdma.measure import Nic
+from tests.unit.jobs.step_times import data_parallel_steps
+
+if TYPE_CHECKING:
+    from lab.jobs.rank_schedule import StepTimes
 
 MS: Final = 10**6
 SIZE: Final = 750_000
@@ -23,10 +26,10 @@ SPEC: Final = load_training(
 RATE: Final = 100_000_000
 
 
-def steps(*times: tuple[int, int, int]) -> RankSteps:
+def steps(*times: tuple[int, int, int]) -> list[StepTimes]:
     """Begin, end of the computation and end of each step, in ms."""
-    begins, computed, ends = (tuple(each * MS for each in column) for column in zip(*times, strict=True))
-    return RankSteps(begin_ns=begins, computed_ns=computed, end_ns=ends, wrong=1)
+    hosts = ["h1", "h2", "h3"]
+    return data_parallel_steps(SPEC, hosts, [(a * MS, b * MS, c * MS) for a, b, c in times], wrong=1)
 
 
 def figures() -> TrainingResult:
@@ -65,7 +68,17 @@ def test_the_arithmetic_is_the_longest_computation_and_the_transfer_at_the_rate_
     assert result.roofline_s == pytest.approx(0.210)
     assert result.jct_ratio == pytest.approx(0.2025 / 0.210)
     assert (result.wrong, result.size) == (3, SIZE)
-    assert result.transfer_bps == pytest.approx(4 * SIZE * 8 / ((0.080 + 0.080) / 2))
+    assert result.transfer_bps == pytest.approx(4 * SIZE * 8 / ((0.085 + 0.085) / 2))
+
+
+def test_the_phases_of_a_step_are_told_apart() -> None:
+    """All buckets move at the same time: from the last rank's begin to the last end."""
+    forward, backward, gradients = figures().phases
+    assert (forward.phase, backward.phase, gradients.phase) == ("forward", "backward", "gradients")
+    assert (forward.operations, gradients.operations) == (3, 4)
+    assert gradients.time_s == pytest.approx((0.085 + 0.085) / 2)
+    assert gradients.received == 4 * SIZE
+    assert (figures().groups, figures().storage) == ("data 3", None)
 
 
 def test_each_step_of_each_rank_is_kept() -> None:

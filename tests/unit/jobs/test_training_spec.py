@@ -51,6 +51,29 @@ def test_a_host_may_be_slower_than_the_others() -> None:
         (f"{SMALL}slower: {{h1: fast}}\n", 4, "slower"),
         (f"{SMALL}name: 'a b'\n", 4, "name 'a b' is not a name: use up to 40 letters, digits, dots, hyphens and"),
         (f"{SMALL}name: {'x' * 41}\n", 4, "name 'x{41}' is not a name: use up to 40 letters"),
+        (f"{SMALL}tensor: {{ranks: 3, allreduce: 1kB}}\n", 4, "tensor groups of 3 do not divide 4 ranks"),
+        (
+            f"{SMALL}pipeline: {{ranks: 3, activations: 1kB}}\n",
+            4,
+            "pipeline groups of 3 do not divide 4 tensor",
+        ),
+        (
+            f"{SMALL}pipeline: {{ranks: 2, activations: 1kB}}\nlayers: 3\n",
+            5,
+            "layers 2 stages do not divide 3",
+        ),
+        (f"{SMALL}expert: {{ranks: 3, alltoall: 1kB}}\n", 4, "expert groups of 3 do not divide 4 data ranks"),
+        (f"{SMALL}expert: {{ranks: 0, alltoall: 1kB}}\n", 4, "expert"),
+        (f"{SMALL}tensor: {{ranks: 2, allreduce: 0}}\n", 4, "0 B is out of range"),
+        (f"{SMALL}tensor: {{ranks: 2}}\n", 4, "allreduce is missing"),
+        (f"{SMALL}data: {{ranks: 2}}\n", 4, "data tensor x data x pipeline is 2, and there are 4 ranks"),
+        (f"{SMALL}tensor: {{ranks: 4, allreduce: 1kB}}\n", 3, "allreduce has no ranks that could sum gradients"),
+        (f"{SMALL}data: {{overlap: true, buckets: 1}}\n", 4, "data cannot overlap one bucket"),
+        (f"{SMALL}storage: {{host: h8}}\n", 4, "storage neither sends nor receives"),
+        (f"{SMALL}storage: {{host: h8, load: 1kB, every: 0}}\n", 4, "every"),
+        (SMALL.replace("100ms", "-1ms"), 2, "compute"),
+        (SMALL.replace("allreduce: 1MiB\n", ""), 1, "allreduce is missing: 4 data ranks have gradients to sum"),
+        (SMALL.replace("1MiB", "8"), 3, "allreduce of 8 bytes has no element for each rank: use at least 16 bytes"),
         ("ranks: [1", 2, "is not valid YAML"),
     ],
 )
@@ -65,8 +88,13 @@ def test_an_invalid_file_is_refused_with_its_line(text: str, line: int, message:
 
 def test_the_example_of_the_page_is_the_arithmetic_beside_it() -> None:
     """LLaMA-7B, every rate and size divided by 4,000: 6.7e9 gradients of 2 bytes, and GPU hours by steps."""
-    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    text, *_ = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     spec = load_training(text, "llama-7b.yaml")
     assert spec.allreduce == 6.7e9 * 2 / 4000
     assert spec.compute == pytest.approx(82_432 * 3600 / (1.0e12 / 4e6) / 1024, abs=0.005)
     assert spec.algorithm == "ring"
+
+
+def test_the_other_examples_of_the_page_are_valid() -> None:
+    for text in re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL):
+        assert load_training(text, "example").compute > 0

@@ -134,6 +134,50 @@ def test_a_slower_host_delays_the_steps_of_all_ranks_of_a_training_job(fabric: S
     assert left_running(fabric) == []
 
 
+def test_groups_of_ranks_send_what_their_step_sends_by_rdma(fabric: Star, nics: tuple[Nic, ...]) -> None:
+    """Two tensor groups in two stages; h1 and h2 are the first stage. Every rank has the right data.
+
+    In a micro-batch, each rank sums 4 x 128 KiB with its neighbour, and sends or returns 512 KiB to the other stage.
+    """
+    text = (
+        "{ranks: 4, compute: 60ms, steps: 1, warmup: 0, layers: 2, tensor: {ranks: 2, allreduce: 128KiB}, "
+        "pipeline: {ranks: 2, activations: 512KiB, microbatches: 2}}"
+    )
+    before = sent(fabric)
+    result = run_training(nics, load_training(text, "training"), link_rate=RATE, report=lambda *_: None)
+    assert (result.wrong, result.groups) == (0, "tensor 2, pipeline 2")
+    payload = 2 * (4 * 2**17 + 2**19)
+    for host, octets in sent(fabric).items():
+        by_rdma = octets[LOSSLESS] - before[host][LOSSLESS]
+        assert by_rdma == pytest.approx(payload * (1 + HEADERS / PAYLOAD), rel=0.04), host
+        assert sum(octets) - sum(before[host]) - by_rdma < 0.03 * payload, host
+    assert result.roofline_s < result.time_s
+    assert left_running(fabric) == []
+
+
+def test_a_storage_host_gives_batches_and_gets_checkpoints(fabric: Star, nics: tuple[Nic, ...]) -> None:
+    """The sums overlap with the backward pass, so that the step is shorter than without."""
+    text = (
+        "{ranks: 3, compute: 300ms, steps: 2, allreduce: 768KiB, algorithm: ring, data: {overlap: true}, "
+        "storage: {host: h4, load: 64KiB, checkpoint: 256KiB, every: 2}}"
+    )
+    before = sent(fabric)
+    result = run_training(nics, load_training(text, "training"), link_rate=RATE, report=lambda *_: None)
+    assert result.wrong == 0
+    assert result.storage is not None
+    assert (result.storage.host, [rank.host for rank in result.ranks]) == ("h4", ["h1", "h2", "h3"])
+    moved = {host: octets[LOSSLESS] - before[host][LOSSLESS] for host, octets in sent(fabric).items()}
+    assert moved["h4"] == pytest.approx(3 * 3 * 2**16 * (1 + HEADERS / PAYLOAD), rel=0.04)
+    for host in ("h1", "h2", "h3"):
+        payload = 3 * 4 / 3 * 768 * 2**10 + 2**18
+        assert moved[host] == pytest.approx(payload * (1 + HEADERS / PAYLOAD), rel=0.04), host
+    without = 0.3 + (3 * 2**16 + 4 / 3 * 768 * 2**10) * 8 / RATE
+    first, second = result.steps
+    assert first.time_s < without
+    assert second.time_s > first.time_s + 3 * 2**18 * 8 / RATE
+    assert result.time_s < 1.1 * result.roofline_s
+
+
 def test_ranks_use_devices_with_shortened_names(fabric: Star, nics: tuple[Nic, ...]) -> None:
     """Those of a fabric and of a host whose names are too long for a device, at the limit of UCX."""
     long = "a-name-that-is-too-long-for-a-device"

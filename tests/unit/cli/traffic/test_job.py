@@ -30,6 +30,7 @@ from lab.model.qos.port import Trust
 from lab.model.qos.resolve import resolve
 from lab.shipped import shipped
 from lab.telemetry.store.job_steps import SCHEMA
+from tests.unit.jobs.step_times import data_parallel_steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,15 +88,18 @@ class Trained:
 
     def __call__(self, nics: Sequence[Nic], spec: TrainingSpec, *, link_rate: int, **_: Any) -> TrainingResult:
         self.nics = tuple(nics)
-        ms, steps = 10**6, range(spec.steps)
+        ms, steps, hosts = 10**6, range(spec.steps), [nic.host for nic in nics]
         ranks = [
             (
                 RankPlace(rank=rank, host=nic.host, interface=nic.interface, device=nic.device),
-                RankSteps(
-                    begin_ns=tuple(200 * number * ms for number in steps),
-                    computed_ns=tuple((200 * number + 100 + 5 * (rank == 1)) * ms for number in steps),
-                    end_ns=tuple((200 * number + 200) * ms for number in steps),
-                    wrong=self.wrong,
+                data_parallel_steps(
+                    spec,
+                    hosts,
+                    [
+                        (200 * number * ms, (200 * number + 100 + 5 * (rank == 1)) * ms, (200 * number + 200) * ms)
+                        for number in steps
+                    ],
+                    self.wrong,
                 ),
             )
             for rank, nic in enumerate(nics)
@@ -218,6 +222,7 @@ def test_a_training_job_shows_each_rank_and_the_straggler(trained: Trained, tmp_
         assert word in told.stdout
     assert "straggler: rank 1 at h1 in 2 of 2 steps; the last rank was 5 ms late on average" in told.stdout
     assert "a step took 200 ms" in told.stdout
+    assert "training: 2 steps on 3 ranks (data 3), gradients of 500 KB" in told.stdout
 
 
 def test_the_answer_of_a_training_job_is_that_of_its_schema(trained: Trained, tmp_path: Path) -> None:
@@ -247,6 +252,15 @@ def test_a_recording_gets_the_description_and_the_qps_of_a_job(
     assert line["roofline"] == pytest.approx(140_000_000)
 
 
+def test_the_storage_host_has_the_last_rank(trained: Trained, tmp_path: Path) -> None:
+    told = train(
+        tmp_path, "ranks: 2\nplacement: scattered\nstorage: {host: h1, checkpoint: 64kB, every: 3}", "--json"
+    )
+    assert [nic.host for nic in trained.nics] == ["h2", "h5", "h1"]
+    data = json.loads(told.stdout)
+    assert (data["storage"]["host"], [rank["host"] for rank in data["ranks"]]) == ("h1", ["h2", "h5"])
+
+
 def test_wrong_sums_of_a_training_job_fail(trained: Trained, tmp_path: Path) -> None:
     trained.wrong = 1
     told = train(tmp_path, "ranks: 2")
@@ -262,6 +276,9 @@ def test_wrong_sums_of_a_training_job_fail(trained: Trained, tmp_path: Path) -> 
         ("hosts: [h1, h1]", "h1 is named twice"),
         ("ranks: 2\nsteps: 3", "is there twice"),
         ("ranks: 2\nalgorithm: brucks", "allreduce has no algorithm 'brucks'"),
+        ("ranks: 2\nstorage: {host: h99, load: 1kB}", "no host 'h99' in fabric incast"),
+        ("hosts: [h1, h2]\nstorage: {host: h2, load: 1kB}", "storage: h2 also runs a rank"),
+        ("ranks: 8\nstorage: {host: h8, load: 1kB}", "8 ranks need 8 hosts with RDMA, and there are 7"),
     ],
 )
 def test_a_training_job_that_is_not_possible_is_refused(tmp_path: Path, text: str, why: str) -> None:
