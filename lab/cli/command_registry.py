@@ -228,6 +228,7 @@ _ENTRIES: Final = (
             ),
             CommandEntry("train", target=Target.FABRIC, recorded=True, answers=_answers("traffic.JobTrain")),
             CommandEntry("explain", answers=_answers("jobs.JobExplain")),
+            CommandEntry("export", answers=_answers("traffic.JobExport")),
         ),
     ),
     CommandEntry(

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 from lab.errors import UsageError
 from lab.jobs.collective_job import RankPlace, place_of
 from lab.jobs.job_session import JobPatience
+from lab.jobs.job_spec import AUTOMATIC
 from lab.jobs.rank_schedule import OperationKind, Phase
 from lab.jobs.schedule_arithmetic import step_seconds, transfers
 from lab.jobs.schedule_job import ScheduleOptions, run_schedule
 from lab.jobs.training_schedule import training_schedule
 from lab.model.values.suggest import suggest
+from lab.rdma.measure import DEFAULT_TCLASS
+from lab.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -87,6 +90,23 @@ class StepFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TraceJob:
+    """A job that an execution trace describes, with the attributes of a ``TrainingSpec`` that have a value for it."""
+
+    name: str
+    schedule: JobSchedule
+    algorithm: str = AUTOMATIC
+    """The algorithm of AllReduce."""
+    tclass: int = DEFAULT_TCLASS
+    storage: None = None
+    allreduce: None = None
+
+    def group_names(self, ranks: int) -> str:
+        """Return the groups of ranks for a title."""
+        return f"{counted(len(self.schedule.groups), 'group')} of {ranks} ranks"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseFigures:
     """A part of the steps: what all ranks did in it, on average."""
 
@@ -142,7 +162,7 @@ class TrainingResult:
 
 def run_training(
     nics: Sequence[Nic],
-    spec: TrainingSpec,
+    spec: TrainingSpec | TraceJob,
     *,
     link_rate: int,
     report: Callable[[str, int, int], None],
@@ -155,11 +175,12 @@ def run_training(
     errors of ``run_schedule``. Nothing of the job is left running.
     """
     hosts = [nic.host for nic in nics]
-    for host in spec.slower:
+    for host in () if isinstance(spec, TraceJob) else spec.slower:
         if host not in hosts:
             raise UsageError(f"slower: {host} runs no rank", suggest(host, hosts, f"ranks run on {', '.join(hosts)}"))
-    schedule = training_schedule(spec, hosts)
-    step_seconds(schedule, 0, link_rate)
+    schedule = _schedule(spec, hosts)
+    for variant in range(len(schedule.variants)):
+        step_seconds(schedule, variant, link_rate)
     options = ScheduleOptions(algorithm=spec.algorithm, tclass=spec.tclass, patience=patience or JobPatience())
     ranks, start = run_schedule(nics, schedule, options, report=report)
     measured = [(place_of(rank), rank.scheduled) for rank in ranks]
@@ -167,12 +188,16 @@ def run_training(
 
 
 def training_result(
-    spec: TrainingSpec, ranks: Sequence[tuple[RankPlace, Sequence[StepTimes]]], *, link_rate: int, start_s: float
+    spec: TrainingSpec | TraceJob,
+    ranks: Sequence[tuple[RankPlace, Sequence[StepTimes]]],
+    *,
+    link_rate: int,
+    start_s: float,
 ) -> TrainingResult:
     """Return the figures of a training job from the places and the times of its ranks, in their order."""
-    schedule = training_schedule(spec, [place.host for place, _ in ranks])
+    schedule = _schedule(spec, [place.host for place, _ in ranks])
     trained = ranks[: len(ranks) - (spec.storage is not None)]
-    by_step = [_rank_steps(schedule, trained, number) for number in range(spec.steps)]
+    by_step = [_rank_steps(schedule, trained, number) for number in range(len(schedule.measured))]
     steps = tuple(_step(each) for each in by_step)
     stragglers = [step.straggler for step in steps]
     moved, busy, phases = _transferred(schedule, [times for _, times in ranks])
@@ -206,6 +231,10 @@ def recorded_steps(result: TrainingResult) -> Iterator[dict[str, Any]]:
             "interface": rank.interface, "step": each.step, "begin": each.begin_ns, "compute": each.compute_ns,
             "communication": each.communication_ns, "waiting": each.waiting_ns, "late": each.late_ns,
         }  # fmt: skip
+
+
+def _schedule(spec: TrainingSpec | TraceJob, hosts: Sequence[str]) -> JobSchedule:
+    return spec.schedule if isinstance(spec, TraceJob) else training_schedule(spec, hosts)
 
 
 def _rank_steps(
@@ -248,6 +277,7 @@ def _transferred(
     octets: Counter[Phase] = Counter()
     operations: Counter[Phase] = Counter()
     spans: dict[Phase, list[tuple[int, int]]] = {}
+    moving: list[tuple[int, int]] = []
     for number, kind in enumerate(schedule.measured):
         variant = schedule.variants[kind]
         for transfer in transfers(variant):
@@ -255,7 +285,8 @@ def _transferred(
             phase = variant[rank][index].phase
             octets[phase] += transfer.received
             operations[phase] += 1
-            spans.setdefault(phase, []).append(_span(ranks, number, transfer.ends))
+            moving.append(_span(ranks, number, transfer.ends))
+            spans.setdefault(phase, []).append(moving[-1])
         for rank, steps in enumerate(variant):
             for index, operation in enumerate(steps):
                 if operation.kind is OperationKind.COMPUTE:
@@ -272,7 +303,6 @@ def _transferred(
         for phase in Phase
         if phase in spans
     )
-    moving = [span for phase, each in spans.items() if octets[phase] for span in each]
     return sum(octets.values()), _union(moving), phases
 
 

@@ -38,13 +38,14 @@ MAX_RANKS: Final = 64
 MAX_BUCKETS: Final = 64
 MAX_LAYERS: Final = 256
 MAX_MICROBATCHES: Final = 256
-_LONGEST_NAME: Final = 40
-_NAME: Final = f"[A-Za-z0-9][A-Za-z0-9._-]{{0,{_LONGEST_NAME - 1}}}"
+MAX_NAME: Final = 40
+"""Characters of the longest name of a job."""
+_NAME: Final = f"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MAX_NAME - 1}}}"
 _MAX_PROBLEMS: Final = 50
 
-_NAME_FORM: Final = f"use up to {_LONGEST_NAME} letters, digits, dots, hyphens and underscores"
+_NAME_FORM: Final = f"use up to {MAX_NAME} letters, digits, dots, hyphens and underscores"
 
-_Name = Annotated[str, PlainValidator(named(_NAME, _LONGEST_NAME, "a name", _NAME_FORM))]
+_Name = Annotated[str, PlainValidator(named(_NAME, MAX_NAME, "a name", _NAME_FORM))]
 _Compute = Annotated[float, ranged(parse_time, format_time, (0.0, MAX_COMPUTE), "time", "100ms or 2s")]
 _Octets = Annotated[int, ranged(parse_size, format_size, (ELEMENT_OCTETS, MAX_JOB_SIZE), "size", "1MiB")]
 

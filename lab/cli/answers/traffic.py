@@ -136,6 +136,17 @@ class JobRun(Answer):
     """Reasons why the figures may not be those of the network."""
 
 
+class JobExport(Answer):
+    """``rocelab job export``."""
+
+    format: Literal["chakra", "goal"]
+    files: list[str]
+    """The files that were written."""
+    ranks: int
+    steps: int
+    """Steps of each rank."""
+
+
 class JobTrain(Answer):
     """``rocelab job train``."""
 

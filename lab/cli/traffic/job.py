@@ -19,13 +19,15 @@ from lab.cli.kit.progress import stages
 from lab.cli.kit.warnings import warn
 from lab.cli.tables.training_table import phase_table, training_notes, training_table
 from lab.cli.traffic.job_explain import explain
+from lab.cli.traffic.job_export import export
 from lab.errors import ExitCode, UsageError
 from lab.faults.slow_ranks import slowed
 from lab.jobs.collective_job import lossy_class, received_bps, run_job, too_fast
 from lab.jobs.job_spec import ALGORITHMS, AUTOMATIC, Collective, JobSpec, size_range
 from lab.jobs.rank_placement import PlacementRule, leaf_of_nic, nic_links, place, refuse_shared_host
-from lab.jobs.training_job import recorded_steps, run_training
-from lab.jobs.training_spec import load_training
+from lab.jobs.traces.chakra_trace import read_traces
+from lab.jobs.training_job import TraceJob, recorded_steps, run_training
+from lab.jobs.training_spec import MAX_NAME, load_training
 from lab.kernel.process import time_source
 from lab.model.load import read_text
 from lab.rdma.measure import DEFAULT_TCLASS
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from lab.jobs.job_qps import JobQps
     from lab.jobs.rank_qp import RankQp
     from lab.jobs.training_job import TrainingResult
+    from lab.jobs.training_spec import TrainingSpec
     from lab.rdma.measure import Nic
 
 app = typer.Typer(no_args_is_help=True, help="Run MPI collectives and training steps between hosts over RDMA.")
@@ -146,8 +149,10 @@ app.command()(explain)
 @app.command()
 def train(
     file: Annotated[
-        Path, typer.Argument(help="A YAML file with ranks, their groups and their computation: rocelab docs jobs.")
+        Path,
+        typer.Argument(help="A YAML file (rocelab docs jobs), or the Chakra trace of rank 0, NAME.0.et."),
     ],
+    ranks: Annotated[int | None, typer.Option(min=2, help="Ranks of a trace that all ranks run.")] = None,
     name: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -155,23 +160,29 @@ def train(
 
     Ranks compute for the given time. Groups of ranks communicate as data, tensor, pipeline and expert parallelism do.
     """
-    text = read_text(file, "the file of a training job", "rocelab docs jobs has an example")
-    spec = load_training(text, str(file))
-    fabric = open_fabric(name)
-    rule = spec.placement if spec.hosts is None or "placement" in spec.model_fields_set else None
-    storage = find_nic(fabric, spec.storage.host) if spec.storage is not None else None
-    nics = _placed(fabric, spec.hosts or (), (spec.ranks, rule, spec.seed), storage)
+    job: TrainingSpec | TraceJob
+    if file.suffix == ".et":
+        schedule = read_traces(file, ranks)
+        job = TraceJob(name=file.name.removesuffix(".et").removesuffix(".0")[:MAX_NAME], schedule=schedule)
+        fabric = open_fabric(name)
+        nics = _placed(fabric, (), (schedule.ranks, None, 0))
+    elif ranks is not None:
+        raise UsageError("--ranks is for execution traces", f"write ranks: {ranks} in {file.name}")
+    else:
+        text = read_text(file, "the file of a training job", "rocelab docs jobs has an example")
+        job = load_training(text, str(file))
+        fabric = open_fabric(name)
+        rule = job.placement if job.hosts is None or "placement" in job.model_fields_set else None
+        storage = find_nic(fabric, job.storage.host) if job.storage is not None else None
+        nics = _placed(fabric, job.hosts or (), (job.ranks, rule, job.seed), storage)
     links = [nic_links(fabric.topology, fabric.plan, nic) for nic in nics]
-    warnings = _warned(lossy_class(chain.from_iterable(links), fabric.qos, spec.tclass))
+    warnings = _warned(lossy_class(chain.from_iterable(links), fabric.qos, job.tclass))
     slowest = min(sum(link.rate for link in each) for each in links)
     with stages() as progress:
         watch = _watched_qps(fabric, nics, progress) if recorded_command.is_recorded(fabric.state) else None
-        result = run_training(
-            nics,
-            slowed(fabric, spec, [nic.host for nic in nics]),
-            link_rate=slowest,
-            report=watch.report if watch else progress,
-        )
+        if not isinstance(job, TraceJob):
+            job = slowed(fabric, job, [nic.host for nic in nics])
+        result = run_training(nics, job, link_rate=slowest, report=watch.report if watch else progress)
     recorded_command.stepped(fabric.state, recorded_steps(result))
     if watch:
         recorded_command.described(fabric.state, _recorded_job(result, watch.found))
@@ -185,6 +196,9 @@ def train(
             stdout.print(line, style="dim", highlight=False)
     if result.wrong:
         raise typer.Exit(ExitCode.FAIL)
+
+
+app.command()(export)
 
 
 def _watched_qps(fabric: Fabric, nics: Sequence[Nic], progress: Callable[[str, int, int], None]) -> JobQps:

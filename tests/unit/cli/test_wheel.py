@@ -18,7 +18,7 @@ MODULES = {f"lab/{path.relative_to(ROOT / 'lab')}" for path in (ROOT / "lab").rg
 _PATTERNS = (
     "docs/**/*.md", "docs/*.png", "docs/examples/**/*.y*ml", "report/assets/*", "**/*.bpf.c", "**/*.h",
     "**/*.bpf-*.o", "**/*.layout.json", "py.typed", "cli/emulated/bin/*", "telemetry/alerts/*.yml",
-    "telemetry/alerts/*.json",
+    "telemetry/alerts/*.json", "jobs/traces/*.proto",
 )  # fmt: skip
 _CARRIED = ("topologies/*", "scenarios/*.py", "scripts/guest/**/*", "scripts/requirements-dev.lock")
 DATA = {

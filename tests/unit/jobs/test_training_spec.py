@@ -10,6 +10,8 @@ import pytest
 
 from lab.errors import InvalidInput
 from lab.jobs.rank_placement import PlacementRule
+from lab.jobs.schedule_arithmetic import step_seconds
+from lab.jobs.training_schedule import training_schedule
 from lab.jobs.training_spec import load_training
 
 SMALL: Final = "ranks: 4\ncompute: 100ms\nallreduce: 1MiB\n"
@@ -93,6 +95,14 @@ def test_the_example_of_the_page_is_the_arithmetic_beside_it() -> None:
     assert spec.allreduce == 6.7e9 * 2 / 4000
     assert spec.compute == pytest.approx(82_432 * 3600 / (1.0e12 / 4e6) / 1024, abs=0.005)
     assert spec.algorithm == "ring"
+
+
+@pytest.mark.parametrize(("name", "seconds"), [("megatron-145b", 2.88), ("mixtral-8x7b", 1.02)])
+def test_the_arithmetic_of_an_example_is_that_of_the_page(name: str, seconds: float) -> None:
+    examples = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    spec = next(load_training(text, name) for text in examples if f"name: {name}" in text)
+    schedule = training_schedule(spec, [f"h{number}" for number in range(spec.ranks or 0)])
+    assert step_seconds(schedule, 0, 100_000_000) == pytest.approx(seconds, abs=0.005)
 
 
 def test_the_other_examples_of_the_page_are_valid() -> None:
