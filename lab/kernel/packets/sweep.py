@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Final
 from lab.kernel.packets.socket_filter import attach_filter
 from lab.wire.filter import assembler as asm
 from lab.wire.filter.assembler import Assembler, Label
-from lab.wire.header_fields import BthFields, EthernetFields, Ipv4Fields, UdpFields
+from lab.wire.header_fields import BthFields, EthernetFields, Ipv4Fields, Ipv6Fields, UdpFields
 from lab.wire.opcodes import Opcode
-from lab.wire.udp_ports import IPV4_TYPE, ROCEV2_PORT
+from lab.wire.udp_ports import IPV4_TYPE, IPV6_TYPE, ROCEV2_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from ipaddress import IPv4Address
+    from ipaddress import IPv4Address, IPv6Address
 
     from lab.kernel.process.netns import Namespace
     from lab.wire.filter.assembler import Instruction
@@ -37,15 +37,14 @@ _TOS: Final = 106
 _NOBODY: Final = 0xFFFFFE
 """The queue pair; Linux never uses it, because it assigns numbers in ascending order."""
 _IP_MTU_DISCOVER, _PROBE = 10, 3
+_IPV6_MTU_DISCOVER, _IPV6_TCLASS = 23, 67
 _SOL_PACKET, _STATISTICS = 263, 6
 _IP: Final = EthernetFields.SIZE
-_UDP: Final = _IP + Ipv4Fields.SIZE
-_BTH: Final = _UDP + UdpFields.SIZE
-_SENT: Final = _BTH + BthFields.SIZE
-"""Offset of the time of sending."""
+_AFTER_IP: Final = UdpFields.SIZE + BthFields.SIZE
+"""Bytes from the end of the IP header to the time of sending."""
 _TIME: Final = struct.Struct("@q")
 """A time in ns of CLOCK_REALTIME, the clock of the kernel's stamps. It is read on the machine that sent it."""
-_KEPT: Final = 64
+_KEPT: Final = 84
 """Bytes of each packet that a receiver reads: its headers and its time of sending."""
 _SO_TIMESTAMPNS: Final = 35
 """The option and its control message (socket(7))."""
@@ -65,9 +64,34 @@ class SweepFlow:
     receiver: Namespace
     interface: str
     """Interface of the receiver."""
-    src: IPv4Address
-    dst: IPv4Address
+    src: IPv4Address | IPv6Address
+    """Of the same version as ``dst``."""
+    dst: IPv4Address | IPv6Address
     port: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """What differs between the versions of IP."""
+
+    ethertype: int
+    fields: type[Ipv4Fields] | type[Ipv6Fields]
+    uncounted: int
+    """Bytes of the header that its length field does not count."""
+
+    @property
+    def udp(self) -> int:
+        """The offset of the UDP header in a frame."""
+        return _IP + self.fields.SIZE
+
+    @property
+    def headers(self) -> int:
+        """Bytes of the IP and UDP headers."""
+        return self.fields.SIZE + UdpFields.SIZE
+
+
+_VERSIONS: Final = {4: _Version(IPV4_TYPE, Ipv4Fields, 0), 6: _Version(IPV6_TYPE, Ipv6Fields, Ipv6Fields.SIZE)}
+_BY_TYPE: Final = {each.ethertype: each for each in _VERSIONS.values()}
 
 
 @dataclass(slots=True)
@@ -100,8 +124,10 @@ def sweep(flows: Sequence[SweepFlow], large: int, rounds: int, every: int, pause
                 made[own] = opened.enter_context(flow.sender.inside(partial(_sender, flow)))
         senders = [made[flow.sender, flow.src.packed, flow.port] for flow in flows]
         receivers = [
-            opened.enter_context(namespace.inside(partial(_receiver, interface)))
-            for namespace, interface in dict.fromkeys((flow.receiver, flow.interface) for flow in flows)
+            opened.enter_context(namespace.inside(partial(_receiver, interface, version)))
+            for namespace, interface, version in dict.fromkeys(
+                (flow.receiver, flow.interface, flow.src.version) for flow in flows
+            )
         ]
         for number in range(rounds):
             for flow, sender in zip(flows, senders, strict=True):
@@ -123,34 +149,41 @@ def _key(flow: SweepFlow) -> tuple[bytes, bytes, int]:
 
 def _sender(flow: SweepFlow) -> socket.socket:
     with contextlib.ExitStack() as failed:
-        made = failed.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-        made.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _PROBE)
-        made.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, _TOS)
+        if flow.src.version == 4:
+            made = failed.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            made.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _PROBE)
+            made.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, _TOS)
+        else:
+            made = failed.enter_context(socket.socket(socket.AF_INET6, socket.SOCK_DGRAM))
+            made.setsockopt(socket.IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _PROBE)
+            made.setsockopt(socket.IPPROTO_IPV6, _IPV6_TCLASS, _TOS)
         made.bind((str(flow.src), flow.port))
         failed.pop_all()
     return made
 
 
-def _receiver(interface: str) -> socket.socket:
+def _receiver(interface: str, version: int) -> socket.socket:
     with contextlib.ExitStack() as failed:
         made = failed.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
-        attach_filter(made, sweep_program())
+        attach_filter(made, sweep_program(version))
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
         made.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         made.setblocking(False)
-        made.bind((interface, IPV4_TYPE))
+        made.bind((interface, _VERSIONS[version].ethertype))
         failed.pop_all()
     return made
 
 
-def sweep_program() -> tuple[Instruction, ...]:
+def sweep_program(version: int = 4) -> tuple[Instruction, ...]:
     """Return the receivers' filter: the beginnings of packets with RoCEv2's port and the sweep's queue pair.
 
-    It expects IPv4 without options, directly in Ethernet.
+    It expects IP of a version, without options or extension headers, directly in Ethernet.
     """
     program, other = Assembler(), Label()
     program.add(asm.LDX_CONSTANT, 0)
-    for bits, header, value in ((UdpFields.DPORT, _UDP, ROCEV2_PORT), (BthFields.DESTQP, _BTH, _NOBODY)):
+    udp = _VERSIONS[version].udp
+    wanted = ((UdpFields.DPORT, udp, ROCEV2_PORT), (BthFields.DESTQP, udp + UdpFields.SIZE, _NOBODY))
+    for bits, header, value in wanted:
         program.load(bits, header)
         program.jump(asm.JUMP_EQUAL, value, None, other)
     program.add(asm.RETURN, _KEPT)
@@ -162,7 +195,9 @@ def sweep_program() -> tuple[Instruction, ...]:
 def _send(sender: socket.socket, flow: SweepFlow, size: int, number: int) -> bool:
     """Send a packet. Return False if the kernel rejects it, as it does above the NIC's MTU."""
     bth = BthFields.pack(opcode=Opcode.RC_SEND_ONLY, pkey=BthFields.PKEY.most, destqp=_NOBODY, psn=number)
-    payload = (bth + _TIME.pack(time.clock_gettime_ns(time.CLOCK_REALTIME))).ljust(size - (_BTH - _IP), b"\0")
+    payload = (bth + _TIME.pack(time.clock_gettime_ns(time.CLOCK_REALTIME))).ljust(
+        size - _VERSIONS[flow.src.version].headers, b"\0"
+    )
     with contextlib.suppress(OSError):
         sender.sendto(payload, (str(flow.dst), ROCEV2_PORT))
         return True
@@ -195,13 +230,15 @@ def _arrival(stamp: bytes) -> int:
 
 def _count(receivers: Sequence[socket.socket], tallies: dict[tuple[bytes, bytes, int], Tally]) -> None:
     for frame, arrived in _frames(receivers):
-        ends = Ipv4Fields.SRC.octets(frame, _IP), Ipv4Fields.DST.octets(frame, _IP)
-        tally = tallies.get((*ends, UdpFields.SPORT.read(frame, _UDP)))
+        version = _BY_TYPE[EthernetFields.ETHERTYPE.read(frame)]
+        header = version.fields
+        ends = header.SRC.octets(frame, _IP), header.DST.octets(frame, _IP)
+        tally = tallies.get((*ends, UdpFields.SPORT.read(frame, version.udp)))
         if tally is None:
             continue  # from another sweep that runs at the same time
-        if Ipv4Fields.LENGTH.read(frame, _IP) == SMALL:
+        if header.LENGTH.read(frame, _IP) + version.uncounted == SMALL:
             tally.came += 1
-            delay = arrived - _TIME.unpack_from(frame, _SENT)[0]
+            delay = arrived - _TIME.unpack_from(frame, version.udp + _AFTER_IP)[0]
             if delay >= 0:  # unless the clock was set back, which would make this path the fastest
                 tally.delays.append(delay)
         else:

@@ -5,7 +5,6 @@ It sends in the class of RoCE, and proves for each direction of each pair that p
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
 from itertools import permutations
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +15,7 @@ from lab.scenario.probes.nic_rings import host_of, nic_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+    from ipaddress import IPv4Address, IPv6Address
 
     from lab.scenario.stage import Stage
 
@@ -34,7 +34,7 @@ _WHAT: Final = "a sweep between all pairs of NICs"
 def sweep_pairs(stage: Stage, absent: Collection[str] = ()) -> None:
     """Sweep between all NICs that can reach each other, and record what was sent and received, in one note.
 
-    NICs without an IPv4 address, and those of ``absent`` hosts, are left out. Beyond ``MOST`` pairs nothing is sent.
+    NICs without an address, and those of ``absent`` hosts, are left out. Beyond ``MOST`` pairs nothing is sent.
     Then, and if a receiver's buffer overflows, the note says so.
     """
     flows = dict(_flows(stage, absent))
@@ -71,14 +71,14 @@ def _flows(stage: Stage, absent: Collection[str]) -> Iterator[tuple[tuple[str, s
     for pair in pairs:
         for src, dst in permutations(pair):
             (_, source), (interface, target) = ends[src], ends[dst]
-            if isinstance(source, IPv4Address) and isinstance(target, IPv4Address):
+            if source is not None and target is not None and source.version == target.version:
                 yield (src, dst), SweepFlow(
                     sender=fabric.namespace(host_of(src)), receiver=fabric.namespace(host_of(dst)),
                     interface=interface, src=source, dst=target, port=_PORT,
                 )  # fmt: skip
 
 
-def _addressed(stage: Stage, nic: str) -> tuple[str, object]:
+def _addressed(stage: Stage, nic: str) -> tuple[str, IPv4Address | IPv6Address | None]:
     """Return the interface of a NIC that has its address, and the address."""
     host, _, interface = nic.partition(":")
     plan = stage.fabric.plan

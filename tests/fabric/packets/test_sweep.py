@@ -3,7 +3,7 @@
 import os
 import socket
 from collections.abc import Iterator, Sequence
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 
 import pytest
 
@@ -57,6 +57,18 @@ def test_all_of_a_flow_comes_and_nothing_of_one_to_nowhere(spaces: tuple[Namespa
     assert there == Tally(20, 20, 4, 4)
     assert (nowhere.sent, nowhere.came, nowhere.large_came) == (20, 0, 0)
     assert before.differences(snapshot.take()) == []
+
+
+def test_packets_of_ipv6_are_counted_and_timed(spaces: tuple[Namespace, Namespace, Namespace]) -> None:
+    here, there, nowhere = map(IPv6Address, ("fd01::1", "fd02::1", "fd03::1"))
+    for space, name, address in ((spaces[0], "a", here), (spaces[2], "b", there)):
+        spaces[1].run(["ip", "-6", "address", "add", f"{address + 1}/64", "dev", name, "nodad"])
+        space.run(["ip", "-6", "address", "add", f"{address}/64", "dev", "eth1", "nodad"])
+        space.run(["ip", "-6", "route", "add", "default", "via", str(address + 1)])
+    spaces[1].run(["sysctl", "-qw", "net.ipv6.conf.all.forwarding=1"])
+    found = swept(*(SweepFlow(spaces[0], spaces[2], "eth1", here, dst, 61000) for dst in (there, nowhere)))
+    assert (found[0], found[1].came) == (Tally(20, 20, 4, 4), 0)
+    assert len(found[0].delays) == ROUNDS
 
 
 @pytest.mark.parametrize("end", [(1, "b"), (2, "eth1")], ids=["sends", "receives"])
