@@ -66,4 +66,14 @@ CONSERVATION_CAUSES: Final = (
         " this path are slower, and those that change paths arrive out of order.",
         fallback=True,
     ),
+    Cause(
+        "link-delay", "all packets of a NIC take longer in one direction",
+        needs=(path_delays.a_nic_has_a_slow_link,),
+        rival="link-rate",
+        tell="rocelab diagnose --probe --json: the delays; rocelab qos show {node}: whether a rate differs",
+        fix="compare {place} with its siblings: a longer fibre, a media converter, a retimer or a lower rate",
+        words="Even the fastest of a hundred small packets takes longer there, so that no queue explains it. The"
+        " NIC's own QPs are slower than all others.",
+        fallback=True,
+    ),
 )  # fmt: skip

@@ -1,7 +1,12 @@
-"""Symptoms from the delays of a path sweep: paths that are slower than others of the same number of hops."""
+"""Symptoms from the delays of sweeps: paths that are slower than others of as many hops, and NICs with a slow link.
+
+What the configuration of the ports on a path says about the length of their links is subtracted: a link that is
+longer by design is not slow.
+"""
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +15,7 @@ from lab.diagnose.symptom import Evidence, Sign
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lab.diagnose.facts import Swept, WindowFacts
+    from lab.diagnose.facts import Swept, SweptPair, WindowFacts
 
 Path = tuple[str, ...]
 """The egress ports of a path."""
@@ -23,6 +28,8 @@ A path's delay is the least of a hundred packets: a busy machine does not add th
 """
 _QUEUES: Final = 2.0
 """Queues explain a delay of at most so many times that of their mean depth: a standing one delays all packets."""
+_OTHERS: Final = 2
+"""The fewest other NICs to compare with."""
 _CERTAIN: Final = 0.9
 _US: Final = 1e6
 
@@ -53,6 +60,69 @@ def a_path_is_slow(facts: WindowFacts) -> Iterator[Sign]:
         slow = [each for each in slow if each.swept.path not in explained]
 
 
+def a_nic_has_a_slow_link(facts: WindowFacts) -> Iterator[Sign]:
+    """All that a NIC sends, or all that it receives, takes longer than the same of most NICs.
+
+    A pair's path between leaves is not known. So the fastest pair of a NIC counts, in each direction: it is slow by
+    what all of its pairs have in common.
+    """
+    for sends in (True, False):
+        best = _fastest_of_nics(facts, sends=sends)
+        for nic, found in best.items():
+            slow = []
+            port = _first_link(facts, nic)
+            queues = _QUEUES * _queueing(facts, (port, facts.peer(port)))
+            for hops, (beyond, delay, pair) in found.items():
+                others = [other[hops][:2] for name, other in best.items() if name != nic and hops in other]
+                if len(others) < _OTHERS:
+                    continue
+                least, usual = (statistics.median(each[field] for each in others) for field in (0, 1))
+                late = _is_slow(delay, usual, queues) and _is_slow(beyond, least, queues)
+                slow.append((late, usual, pair))
+            if slow and all(each[0] for each in slow):
+                link = f"{port}--{facts.peer(port)}" if sends else f"{facts.peer(port)}--{port}"
+                yield Sign(link, tuple(_line_of_pair(pair, usual) for _, usual, pair in slow), _CERTAIN)
+
+
+def _fastest_of_nics(facts: WindowFacts, *, sends: bool) -> dict[str, dict[int, tuple[float, float, SweptPair]]]:
+    """Return the least delay of each NIC, by the number of leaves: beyond that by design, in all, and its pair."""
+    found: dict[str, dict[int, tuple[float, float, SweptPair]]] = {}
+    for pair in facts.swept_pairs:
+        ends = [_first_link(facts, nic) for nic in (pair.src, pair.dst)]
+        if pair.delay is None or not all(ends):
+            continue
+        leaves = [facts.peer(end).partition(":")[0] for end in ends]
+        hops = len(set(leaves))
+        delay = pair.delay - sum(_designed(facts, end) for end in ends)
+        if hops > 1:
+            delay -= sum(_nearest_uplink(facts, leaf) for leaf in leaves)
+        mine = found.setdefault(pair.src if sends else pair.dst, {})
+        beyond, fastest, best = mine.get(hops, (delay, pair.delay, pair))
+        mine[hops] = (
+            max(0.0, min(beyond, delay)),
+            min(fastest, pair.delay),
+            pair if pair.delay < fastest else best,
+        )
+    return found
+
+
+def _first_link(facts: WindowFacts, nic: str) -> str:
+    """Return a NIC's cabled port; "" if it has none, or several."""
+    links = facts.links_of(nic)
+    return links[0].name if len(links) == 1 else ""
+
+
+def _designed(facts: WindowFacts, port: str) -> float:
+    """Return the delay of a port's link by its configuration, in seconds."""
+    config = facts.config(port)
+    return config.delay if config else 0.0
+
+
+def _nearest_uplink(facts: WindowFacts, leaf: str) -> float:
+    ups = [port.name for port in facts.ports_of(leaf) if port.peer and not facts.is_host(port.peer)]
+    return min((_designed(facts, port) for port in ups), default=0.0)
+
+
 def slow_paths(facts: WindowFacts) -> Iterator[Sign]:
     """Some paths of a sweep are slower than their siblings, at whatever place."""
     slow, _ = _divided(facts)
@@ -62,30 +132,38 @@ def slow_paths(facts: WindowFacts) -> Iterator[Sign]:
 
 def _divided(facts: WindowFacts) -> tuple[list[_Slow], list[Swept]]:
     """Return the slow paths, and the fast ones. Those that their queues may slow down are neither."""
-    timed = [(each, each.delay) for each in facts.swept if each.delay is not None]
+    timed = [(each, each.delay, _beyond_design(facts, each)) for each in facts.swept if each.delay is not None]
     fastest: dict[int, float] = {}
-    for each, delay in timed:
+    nearest: dict[int, float] = {}
+    for each, delay, beyond in timed:
         hops = len(each.path)
         fastest[hops] = min(delay, fastest.get(hops, delay))
+        nearest[hops] = min(beyond, nearest.get(hops, beyond))
     slow: list[_Slow] = []
     fast: list[Swept] = []
-    for each, delay in timed:
-        best = fastest[len(each.path)]
-        most = max(best * _TIMES, best + _MORE)
-        if delay <= most:
+    for each, delay, beyond in timed:
+        best, least = fastest[len(each.path)], nearest[len(each.path)]
+        queues = _QUEUES * _queueing(facts, each.path)
+        if not (_is_slow(delay, best, 0.0) and _is_slow(beyond, least, 0.0)):
             fast.append(each)
-        elif delay > most + _QUEUES * _queueing(facts, each):
+        elif _is_slow(delay, best, queues) and _is_slow(beyond, least, queues):
             slow.append(_Slow(each, best))
     return slow, fast
 
 
-def _queueing(facts: WindowFacts, swept: Swept) -> float:
+def _is_slow(delay: float, best: float, queues: float) -> bool:
+    return delay > max(best * _TIMES, best + _MORE) + queues
+
+
+def _beyond_design(facts: WindowFacts, swept: Swept) -> float:
+    """Return a path's delay without that of its links by design, in seconds; 0.0 if it is faster than designed."""
+    return max(0.0, (swept.delay or 0.0) - sum(_designed(facts, port) for port in swept.path))
+
+
+def _queueing(facts: WindowFacts, ports: Sequence[str]) -> float:
     """Return the time that the queues of a path take to drain at their mean depth, in seconds."""
     return sum(
-        lane.depth * 8 / rate
-        for port in swept.path
-        if (rate := facts.rate(port))
-        for lane in facts.by_port.get(port, ())
+        lane.depth * 8 / rate for port in ports if (rate := facts.rate(port)) for lane in facts.by_port.get(port, ())
     )
 
 
@@ -121,3 +199,8 @@ def _line(slow: _Slow) -> Evidence:
     return Evidence(
         says=says, of=swept.path[0], source="sweep", value=round((swept.delay or 0.0) * _US), at=swept.seconds
     )
+
+
+def _line_of_pair(pair: SweptPair, usual: float) -> Evidence:
+    says = f"us at least to {pair.dst}; the fastest pairs of most NICs take {usual * _US:.0f} us"
+    return Evidence(says=says, of=pair.src, source="sweep", value=round((pair.delay or 0.0) * _US), at=pair.seconds)
