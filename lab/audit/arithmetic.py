@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import replace
-from ipaddress import ip_interface
+from ipaddress import ip_interface, ip_network
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.audited import BFD_STARTING, BFD_UP, ESTABLISHED, MAIN
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 RULE: Final = "rule"
 """``Difference.against`` for what must hold."""
 _LEARNED: Final = frozenset({"bgp", "ospf", "isis"})
+_MADE: Final = _LEARNED | {"kernel", "ra", "redirect", "eigrp", "rip", "babel", "zebra", "nhrp"}
+"""Protocols of routes that nobody typed in (ip-route(8))."""
+_OWN: Final = frozenset({"local", "broadcast", "multicast", "anycast"})
+"""Types of routes that lead to no other node."""
 _MAPPED: Final = "169.254.0.1"
 """FRR's gateway for next hops of the other family (RFC 8950)."""
 _ROCE_DSCP: Final = 26
@@ -40,7 +44,9 @@ def of_arithmetic(state: FabricAudit, placement: FabricRoles) -> list[Difference
         found += _of_neighbours(node, state, placement)
         for port in node.ports:
             found += of_port(node.name, port, roce=roce)
-    return [*found, *_of_owners(state, placement), *of_widths(state, placement.topology)]
+    return [
+        *found, *_of_owners(state, placement), *of_overrides(state, placement), *of_widths(state, placement.topology),
+    ]  # fmt: skip
 
 
 def _of_links(node: NodeAudit, placement: FabricRoles) -> Iterator[Difference]:
@@ -113,6 +119,39 @@ def _of_owners(state: FabricAudit, placement: FabricRoles) -> Iterator[Differenc
         if len(names) > 1:
             for name, address in found:
                 yield Difference.of(name, address, "owner", ", ".join(names), "one node", RULE)
+
+
+def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
+    """Return routes that nobody learned, to a part of the fabric, and that most nodes of the same tier lack.
+
+    A route to fewer addresses takes precedence over those that are learned (RFC 1812 section 5.2.4.3), as a blackhole
+    or over one path of several. Default routes are left out: hosts have them.
+    """
+    targets = {
+        ip_interface(each.address).ip
+        for node in state.nodes.values()
+        for each in node.addresses
+        if each.scope == "global"
+    }
+    by_role: dict[str, list[list[RouteAudit]]] = defaultdict(list)
+    for name, node in state.nodes.items():
+        by_role[placement.roles(name, "")[0]].append([each for each in node.routes if _is_typed_in(each)])
+    found: list[Difference] = []
+    for name, node in state.nodes.items():
+        siblings = by_role[placement.roles(name, "")[0]]
+        own = {ip_interface(each.address).ip for each in node.addresses}
+        for route in filter(_is_typed_in, node.routes):
+            having = sum(any(each.prefix == route.prefix for each in routes) for routes in siblings)
+            network = ip_network(route.prefix, strict=False)
+            if 2 * having < max(FEWEST, len(siblings)) and any(each in network for each in targets - own):
+                value = f"{PRESENT}: {', '.join(route.next_hops) or route.type}"
+                found.append(Difference.of(name, route, PRESENCE, value, ABSENT, RULE))
+    return found
+
+
+def _is_typed_in(route: RouteAudit) -> bool:
+    """Return whether neither the kernel nor a routing protocol made a route, and it is no default route."""
+    return route.protocol not in _MADE and not route.prefix.endswith("/0") and route.type not in _OWN
 
 
 def of_port(node: str, port: PortAudit, *, roce: bool) -> Iterator[Difference]:
