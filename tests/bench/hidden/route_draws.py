@@ -150,7 +150,7 @@ def quiet_sysctl(ground: Ground, chance: random.Random) -> HiddenFault:
 def hash_sysctl(ground: Ground, chance: random.Random) -> HiddenFault:
     """A leaf hashes addresses only, so that all QPs of a pair share one path."""
     leaf = chance.choice(ground.leaves)
-    changed = _sysctl(leaf, "net.ipv4.fib_multipath_hash_policy", 0, 1)
+    changed = _sysctl(leaf, "net.ipv4.fib_multipath_hash_policy", 0, 3)
     pairs = ground.pairs_through(leaf, chance)
     return HiddenFault("hash-sysctl", frozenset({"paths"}), (leaf,), (changed,), Harm.SLOW, pairs)
 
