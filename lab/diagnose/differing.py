@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.audit.difference import PLAN, first_of_each
 from lab.audit.without_plan import differences_without_plan
+from lab.diagnose.setting_causes import with_setting_causes
 from lab.diagnose.symptom import matches
 from lab.telemetry.read.audits import audit_at, read_audits
 
@@ -36,6 +37,10 @@ class DifferingSetting:
     expected: str
     against: str
     """``plan``, ``siblings``, the other end of the link, or ``rule`` for what must hold in any fabric."""
+    kind: str = ""
+    """The kind of the object: ``interface``, ``route``, ``sysctl``, ``port``, ..."""
+    interface: str = ""
+    """The interface that the object belongs to; empty for none."""
     touches: tuple[str, ...] = ()
     """Causes and effects on packets at its place, and evidence there without a cause; empty if no effect is seen."""
 
@@ -54,7 +59,8 @@ def with_differences(found: Diagnosis, recording: Recording, *, plan: bool) -> D
         differences = first_of_each([*(each for each in moment.drift if each.node in known), *differences])
     places = _places_of(found)
     settings = [_setting(each, places, recording.topology) for each in _explained(differences)]
-    return replace(found, differing=tuple(sorted(settings, key=lambda each: not each.touches)))
+    shown = replace(found, differing=tuple(sorted(settings, key=lambda each: not each.touches)))
+    return with_setting_causes(shown, recording.topology)
 
 
 def _explained(differences: Sequence[Difference]) -> list[Difference]:
@@ -80,6 +86,8 @@ def _setting(found: Difference, places: Iterable[tuple[str, str]], topology: Top
         value=found.value,
         expected=found.expected,
         against=found.against,
+        kind=found.kind,
+        interface=found.interface,
         touches=tuple(sorted(touched)),
     )
 

@@ -30,7 +30,9 @@ from lab.errors import LabError, OperationFailed
 from lab.model.hosts import address_of, parse_pair
 from lab.scenario.stage import Stage
 from lab.scenario.traffic.workload import RESENT
+from lab.telemetry.record.audit_record import audit_record
 from lab.telemetry.record.recorder import Recorder
+from lab.telemetry.store.recording_folder import RecordKind
 from tests.bench.hidden import score
 from tests.bench.hidden.grammar import FABRICS, drawn, fabric_of, topology_text
 from tests.bench.hidden.hidden_fault import Command, CraftedFrames, Injected
@@ -131,6 +133,7 @@ def _played(output: Path, seed: int) -> dict[str, Any]:
 
 def _drive(stage: Stage, fault: HiddenFault, chance: random.Random) -> None:
     """Transfer, break, transfer; how long each takes is drawn, too."""
+    _keep_settings(stage)
     with contextlib.ExitStack() as undone, stage.writing(*fault.pairs, qps=fault.qps):
         with stage.phase("baseline"):
             stage.hold(chance.uniform(1.5, 2.5))
@@ -138,9 +141,15 @@ def _drive(stage: Stage, fault: HiddenFault, chance: random.Random) -> None:
             for action in fault.actions:
                 undone.enter_context(_done(stage, action))
             stage.hold(RESENT)
+            _keep_settings(stage)
         with stage.phase("observe"):
             stage.hold(chance.uniform(2.5, 4))
         undone.close()
+
+
+def _keep_settings(stage: Stage) -> None:
+    """Record the settings of all nodes, as ``rocelab diagnose --settings`` reads them."""
+    stage.recorder.record(RecordKind.AUDIT, **audit_record(stage.fabric)[1])
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.cli.kit.output import stdout, table
+from lab.diagnose.causes.setting_kinds import kind_of
 from lab.diagnose.diagnosis import DiagnosisOutcome
 from lab.diagnose.run import diagnose_run
 from lab.telemetry.read.recording import Recording
@@ -58,7 +59,10 @@ class HiddenScore:
     exact: bool
     """Whether the answer names the place of the fault, and no other place."""
     family: bool
-    """Whether the first cause is of the fault's family; for a fault that harms nothing, also if there is no cause."""
+    """Whether the first cause is of the fault's family, or a setting of it is listed with "no effect seen".
+
+    For a fault that harms nothing, no cause is right as well.
+    """
     unknown: bool
     false_healthy: bool
     """Whether no fault is seen (or capacity) although packets were sent again or a transfer failed."""
@@ -90,16 +94,19 @@ def scored(output: Path, runs: Iterable[Mapping[str, Any]]) -> list[HiddenScore]
 
 def judged(recording: Recording, truth: Mapping[str, Any]) -> HiddenScore:
     """Return how right the diagnosis of a recording is."""
-    shown, before = diagnose_run(recording, "observe"), diagnose_run(recording, "baseline")
+    shown, before = (diagnose_run(recording, phase, plan=False) for phase in ("observe", "baseline"))
     first = shown.causes[0] if shown.causes else None
     harmless = truth["harm"] == Harm.NOTHING
     fine = shown.outcome.value in _FINE
-    family = first is not None and FAMILY_OF.get(first.cause) in truth["families"]
+    listed = [kind for each in shown.differing if (kind := kind_of(each))] if first is None else []
+    named = [first.cause] if first else [each.cause for each in listed]
+    family = any(FAMILY_OF.get(each) in truth["families"] for each in named)
     places = answered_places(shown)
     exact = bool(places) and all(is_exact(place, truth["places"]) for place in places)
     return HiddenScore(
         seed=truth["seed"], fabric=truth["fabric"], production=truth["production"], harm=truth["harm"],
-        did=truth["did"], answer=first.cause if first else shown.outcome.value, places=list(places),
+        did=truth["did"], answer=" ".join([*([] if first else [shown.outcome.value]), *dict.fromkeys(named)]),
+        places=list(places),
         confidence=first.confidence if first else 0.0, exact=exact or (harmless and fine),
         family=family or (harmless and fine), unknown=shown.outcome is DiagnosisOutcome.UNKNOWN,
         false_healthy=fine and lost_packets(recording, "observe"),
@@ -109,12 +116,18 @@ def judged(recording: Recording, truth: Mapping[str, Any]) -> HiddenScore:
 
 
 def answered_places(diagnosis: Diagnosis) -> tuple[str, ...]:
-    """Return the places of the first fault, or else the place with the most affected packets; empty without any."""
+    """Return the places of the first fault, or else the place with the most affected packets.
+
+    Without a fault, they are those of the settings that differ, with "no effect seen". Empty without any.
+    """
     faults = [each for each in diagnosis.causes if each.fault]
     if faults:
         return faults[0].places
-    unknown = diagnosis.outcome is DiagnosisOutcome.UNKNOWN
-    return tuple(each.place for each in diagnosis.located[:1]) if unknown else ()
+    if diagnosis.outcome is DiagnosisOutcome.UNKNOWN and diagnosis.located:
+        return tuple(each.place for each in diagnosis.located[:1])
+    return tuple(dict.fromkeys(
+        f"{each.node}:{each.interface}" if each.interface else each.node for each in diagnosis.differing
+    ))  # fmt: skip
 
 
 def is_exact(place: str, truth: Iterable[str]) -> bool:

@@ -1,0 +1,293 @@
+"""Kinds of settings: what each can do to packets, where, and the command that restores it.
+
+A row describes a kind of object, and no single fault: a filter can drop packets at its port, a route only inside its
+node. Settings of no row, like those of TCP, cannot disturb RDMA.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from lab.diagnose.conservation.locations import PacketEffect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lab.diagnose.differing import DifferingSetting
+
+
+class SettingReach(StrEnum):
+    """The places at which a setting can have its effect."""
+
+    NODE = "inside its node"
+    PORT = "at its port: on the link in either direction, and inside the node"
+    PEER = "inside its node, and inside the node at the other end of its port"
+
+
+@dataclass(frozen=True, slots=True)
+class SettingKind:
+    """A kind of settings, as the cause that it is if packets are lost or altered within its reach."""
+
+    cause: str
+    title: str
+    objects: frozenset[str]
+    """Kinds of audited objects."""
+    fields: re.Pattern[str]
+    """The settings, or for sysctls the names."""
+    effects: frozenset[PacketEffect]
+    reach: SettingReach
+    same: frozenset[str]
+    """Causes that name the same setting: none is added to them."""
+    words: str
+
+
+_LOSS: Final = frozenset({PacketEffect.VANISH, PacketEffect.DROP})
+_ANY: Final = frozenset(PacketEffect)
+_ALL: Final = re.compile("")
+
+
+def _kind(  # noqa: PLR0913, PLR0917 - a row has that many columns
+    cause: str, title: str, objects: str, fields: str, effects: frozenset[PacketEffect], reach: SettingReach,
+    same: str, words: str,
+) -> SettingKind:  # fmt: skip
+    pattern = re.compile(fields) if fields else _ALL
+    return SettingKind(
+        cause, title, frozenset(objects.split(",")), pattern, effects, reach, frozenset(same.split()), words
+    )
+
+
+SETTING_KINDS: Final = (
+    _kind(
+        "filter-differs", "a packet filter stands where siblings have none", "nft,filter", "", _ANY,
+        SettingReach.PORT, "",
+        "A rule of nftables or tc drops, limits or alters packets. No counter of a port shows it.",
+    ),
+    _kind(
+        "route-differs", "a route or rule takes precedence over those of its siblings", "route,rule", "", _LOSS,
+        SettingReach.NODE, "wrong-gateway default-route-lost routing-loop one-path-only",
+        "A rule, a typed route or one to fewer addresses is used in place of the learned route.",
+    ),
+    _kind(
+        "neighbour-differs", "a node sends to a MAC that its neighbour does not have, or resolves none",
+        "neighbour,fdb,interface,sysctl", r"^(mac|presence|permanent|NOARP|.*\.arp_\w+)$", _LOSS,
+        SettingReach.PEER, "stale-neighbour duplicate-mac",
+        "Frames go to an address that no device has, or an address is not resolved any more.",
+    ),
+    _kind(
+        "mtu-differs", "a port has another MTU than the other end of its link or its siblings", "interface,port",
+        r"^mtu$", _LOSS, SettingReach.PORT, "mtu-black-hole vxlan-mtu", "Packets of full size do not pass.",
+    ),
+    _kind(
+        "link-differs", "a port is shut", "interface", r"^(up|carrier)$", _LOSS, SettingReach.PORT,
+        "link-flap link-cut power-lost leaf-dies rehash-on-failure", "Nothing passes the link.",
+    ),
+    _kind(
+        "forwarding-differs", "a node's IP stack forwards or accepts packets otherwise than its siblings", "sysctl",
+        r"(forward|rp_filter|multipath|disable_ipv6|accept_local|route_localnet|proxy_arp|ttl)", _ANY,
+        SettingReach.NODE, "hash-polarisation elephant-collision",
+        "The kernel discards packets that it would forward or accept with the setting of its siblings.",
+    ),
+    _kind(
+        "queue-differs", "another queueing discipline stands in place of a port's queues", "qdisc", "", _ANY,
+        SettingReach.PORT, "", "It limits, delays or drops packets, and the port's classes and pauses are gone.",
+    ),
+    _kind(
+        "bridge-differs", "a bridge port, VLAN or tunnel of a switch is configured otherwise", "vlan,vni,interface",
+        r"^(presence|flags|master|port .*|state|learning|flood|isolated|remotes|tunnel|local|type|id|vlan.*)$",
+        _LOSS, SettingReach.PEER, "evpn-vni-mismatch vlan-stp-blocked esi-mismatch",
+        "Frames of a network are not bridged between all of its ports.",
+    ),
+    _kind(
+        "session-differs", "a routing session is down, or configured otherwise", "bgp session,bfd session,frr,daemon",
+        "", _LOSS, SettingReach.NODE, "daemon-killed daemon-stopped evpn-af-missing evpn-no-imet evpn-rt-mismatch"
+        " one-path-only link-cut link-flap vtep-unreachable",
+        "Routes over this session are missing, or are not those of its siblings.",
+    ),
+    _kind(
+        "address-differs", "an address has several owners, or is in another network", "address", "", _LOSS,
+        SettingReach.PEER, "wrong-address gid-index duplicate-mac", "Packets for it arrive at another node.",
+    ),
+    _kind(
+        "class-differs", "a port maps DSCPs or priorities otherwise", "port",
+        r"^(trust|dscp_to_priority|pcp_to_priority|priority_to_group)", _ANY, SettingReach.PORT,
+        "dscp-map-mismatch dscp-rewritten", "Packets change their class, and leave the lossless queue.",
+    ),
+    _kind(
+        "pfc-differs", "a port sends or obeys pauses otherwise", "port", r"^pfc\.(?!watchdog)",
+        frozenset({PacketEffect.DROP, PacketEffect.HOLD, PacketEffect.VANISH}), SettingReach.PORT, "pfc-one-sided",
+        "Under load it drops packets of the lossless class, or waits too long.",
+    ),
+    _kind(
+        "watchdog-differs", "a port's PFC watchdog is configured otherwise", "port", r"^pfc\.watchdog",
+        frozenset({PacketEffect.DROP, PacketEffect.HOLD}), SettingReach.PORT,
+        "pfc-watchdog-missing pfc-watchdog-loop", "It takes pauses for a storm, or a storm for pauses.",
+    ),
+    _kind(
+        "buffer-differs", "a port's buffer has other thresholds", "port", r"^(groups|pool|queues\.\d+\.limit)",
+        frozenset({PacketEffect.DROP, PacketEffect.HOLD, PacketEffect.VANISH}), SettingReach.PORT,
+        "headroom-too-small", "It pauses too early or too late, and drops what arrives.",
+    ),
+    _kind(
+        "ecn-differs", "a port marks at other queue lengths, or not at all", "port", r"^queues\.\d+\.ecn",
+        frozenset(), SettingReach.PORT, "", "Senders slow down earlier or later than at its siblings.",
+    ),
+    _kind(
+        "scheduler-differs", "a port's queue has another weight", "port", r"^(queues\.\d+\.weight|priority_to_queue)",
+        frozenset({PacketEffect.DROP, PacketEffect.HOLD}), SettingReach.PORT, "",
+        "Under load its class gets another share of the link.",
+    ),
+    _kind(
+        "rate-differs", "a port has another rate than its siblings", "port", r"^(rate|drain)$",
+        frozenset({PacketEffect.DROP, PacketEffect.HOLD}), SettingReach.PORT, "link-rate slow-receiver",
+        "The link is full before its siblings are.",
+    ),
+    _kind(
+        "delay-differs", "a link is longer than its siblings", "port", r"^(delay|reaction)$",
+        frozenset({PacketEffect.DROP, PacketEffect.REORDER}), SettingReach.PORT, "link-delay",
+        "Its headroom may be too small, and flows that change paths arrive out of order.",
+    ),
+    _kind(
+        "congestion-control-differs", "a NIC's congestion control is configured otherwise", "port", r"^cc\.",
+        frozenset({PacketEffect.DROP, PacketEffect.HOLD}), SettingReach.PORT,
+        "dcqcn-off-on-one-host ecn-without-cc cc-parameters-differ", "It slows down earlier or later than others.",
+    ),
+    _kind(
+        "rdma-device-differs", "an RDMA device or one of its GIDs is missing", "rdma device,gid", "", _LOSS,
+        SettingReach.NODE, "rdma-device-lost gid-index", "No program of the host reaches the fabric by RDMA.",
+    ),
+)  # fmt: skip
+"""The first row that has an object's kind and setting is that of the setting."""
+INFERRED: Final = frozenset({
+    "acl-4791", "silent-drop", "gray-loss", "link-cut", "link-delay", "mtu-black-hole", "cnp-lost", "routing-loop",
+    "dscp-rewritten", "elephant-collision",
+})  # fmt: skip
+"""Causes that are concluded from packets, without having seen a setting: one that explains them replaces them."""
+
+
+def kind_of(setting: DifferingSetting) -> SettingKind | None:
+    """Return the kind of a setting; None for one that cannot disturb RDMA."""
+    name = setting.object.partition(" ")[2] if setting.kind == "sysctl" else setting.setting
+    return next((each for each in SETTING_KINDS if setting.kind in each.objects and each.fields.search(name)), None)
+
+
+def remedy(setting: DifferingSetting) -> str:
+    """Return the command that gives a setting its expected value, for the node as it is; prose if there is none."""
+    words = setting.object.removeprefix(setting.kind).split()
+    make = _REMEDIES.get(setting.kind)
+    command = make(setting, words) if make and words else ""
+    if command.startswith("rocelab"):
+        return command
+    if command:
+        return f"rocelab exec {setting.node} -- {command}"
+    return f"give {setting.object} of {setting.node} its value of before: {setting.setting} {setting.expected}"
+
+
+def _is_new(setting: DifferingSetting) -> bool:
+    return setting.setting == "presence" and setting.expected.startswith("absent")
+
+
+def _of_route(setting: DifferingSetting, words: list[str]) -> str:
+    if not _is_new(setting) and setting.setting != "gateway":
+        return ""
+    family = "-6 " if ":" in words[0] else ""
+    return f"ip {family}route del {' '.join(words)}"
+
+
+def _of_rule(setting: DifferingSetting, words: list[str]) -> str:
+    if not _is_new(setting):
+        return ""
+    family = "-6 " if words[0] == "inet6" else ""
+    return f"ip {family}rule del pref {' '.join(words[1:])}"
+
+
+def _of_neighbour(_: DifferingSetting, words: list[str]) -> str:
+    return f"ip neigh del {words[0]} dev {words[1]}" if len(words) > 1 else ""
+
+
+def _of_sysctl(setting: DifferingSetting, words: list[str]) -> str:
+    return f"sysctl -w {words[0]}={setting.expected}" if setting.setting == "value" else ""
+
+
+def _of_nft(setting: DifferingSetting, words: list[str]) -> str:
+    return f"nft delete table {words[0]} {words[1]}" if _is_new(setting) and len(words) > 1 else ""
+
+
+def _of_filter(setting: DifferingSetting, words: list[str]) -> str:
+    if not _is_new(setting) or len(words) < 3:
+        return ""
+    return f"tc filter del dev {words[0]} {words[1]} pref {words[2]}"
+
+
+def _of_address(setting: DifferingSetting, words: list[str]) -> str:
+    extra = _is_new(setting) or (setting.setting == "owner" and words[1:] == ["lo"])
+    return f"ip address del {words[0]} dev {words[1]}" if extra and len(words) > 1 else ""
+
+
+def _of_vlan(setting: DifferingSetting, words: list[str]) -> str:
+    if len(words) < 2:
+        return ""
+    if _is_new(setting):
+        return f"bridge vlan del vid {words[0]} dev {words[1]}"
+    flags = [word for word in setting.expected.lower().replace(",", " ").split() if word in {"pvid", "untagged"}]
+    return " ".join([f"bridge vlan add vid {words[0]} dev {words[1]}", *flags])
+
+
+def _of_fdb(setting: DifferingSetting, words: list[str]) -> str:
+    if not _is_new(setting) or len(words) < 2:
+        return ""
+    vlan = f" vlan {words[2]}" if len(words) > 2 and words[2].isdigit() else ""
+    return f"bridge fdb del {words[0]} dev {words[1]} master{vlan}"
+
+
+def _of_interface(setting: DifferingSetting, words: list[str]) -> str:
+    name, field, value = words[0], setting.setting, setting.expected
+    on = {"yes": "up", "no": "down"}
+    if field == "mtu":
+        return f"ip link set {name} mtu {value}"
+    if field == "NOARP":
+        return f"ip link set {name} arp {'off' if value == 'yes' else 'on'}"
+    if field == "up":
+        return f"ip link set {name} {on.get(value, 'up')}"
+    if field.startswith("port "):
+        option = field.removeprefix("port ")
+        return f"bridge link set dev {name} {option} {_BRIDGED.get(value, value)}"
+    return ""
+
+
+def _of_port(setting: DifferingSetting, words: list[str]) -> str:
+    name = setting.setting
+    for pattern, form in _NAMES_OF_SETTINGS:
+        if pattern.search(name):
+            value = _said(name, setting.expected)
+            return f"rocelab qos set {setting.node}:{words[0]} {pattern.sub(form, name)}={value}"
+    return ""
+
+
+def _said(name: str, value: str) -> str:
+    """Return a value as ``qos set`` takes it: priorities are a list, and ``none`` is the strict scheduler."""
+    if name == "pfc.priorities" and value.isdigit():
+        return ",".join(str(number) for number in range(8) if int(value) >> number & 1) or "none"
+    if name.endswith(".weight") and value == "none":
+        return "strict"
+    return {"yes": "true", "no": "false"}.get(value, value)
+
+
+_BRIDGED: Final = {"yes": "on", "no": "off", "True": "on", "False": "off"}
+_NAMES_OF_SETTINGS: Final = (
+    (re.compile(r"^dscp_to_priority\.(\d+)$"), r"map.dscp.\1"),
+    (re.compile(r"^trust$"), "map.trust"),
+    (re.compile(r"^queues\.(\d+)\.ecn\.(\w+)$"), r"ecn.\1.\2"),
+    (re.compile(r"^queues\.(\d+)\.limit$"), r"buffer.queues.\1"),
+    (re.compile(r"^queues\.(\d+)\.weight$"), r"scheduler.\1"),
+    (re.compile(r"^groups\.(\d+)\.(\w+)$"), r"buffer.groups.\1.\2"),
+    (re.compile(r"^(pfc\..*)$"), r"\1"),
+)
+"""Names of a port's settings in full, and those that ``rocelab qos set`` has for them."""
+_REMEDIES: Final[dict[str, Callable[[DifferingSetting, list[str]], str]]] = {
+    "route": _of_route, "rule": _of_rule, "neighbour": _of_neighbour, "sysctl": _of_sysctl, "nft": _of_nft,
+    "filter": _of_filter, "address": _of_address, "vlan": _of_vlan, "fdb": _of_fdb, "interface": _of_interface,
+    "port": _of_port,
+}  # fmt: skip

@@ -1,0 +1,207 @@
+"""Settings as causes: one that differs, and within whose reach packets are lost or altered, is what is wrong there.
+
+A cause that was concluded from packets alone is replaced. Settings add none beside a cause that
+names the same setting, or that explains the same packets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from lab.diagnose.causes.setting_kinds import INFERRED, SettingReach, kind_of, remedy
+from lab.diagnose.conservation.locations import PacketEffect
+from lab.diagnose.diagnosis import DiagnosisOutcome, Found
+from lab.diagnose.symptom import Evidence, matches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lab.diagnose.causes.setting_kinds import SettingKind
+    from lab.diagnose.diagnosis import Diagnosis
+    from lab.diagnose.differing import DifferingSetting
+    from lab.model.topology import Topology
+
+_AT_ITS_PLACE: Final = 0.93
+"""Confidence, if packets are lost or altered within a setting's reach."""
+_NEARBY: Final = 0.75
+"""The same, if something is wrong at its node or the next one, and the place of the packets is not known."""
+_ANYWHERE: Final = 0.6
+"""The same, if something is wrong, and nobody knows where."""
+_LINES: Final = 8
+"""The maximum number of evidence lines per cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Effect:
+    """Something wrong: at a place, or at an unknown one ("")."""
+
+    place: str
+    effect: PacketEffect | None
+    """None if only its consequences are seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Suspects:
+    """The settings of one kind at one place that differ."""
+
+    kind: SettingKind
+    node: str
+    place: str
+    settings: tuple[DifferingSetting, ...]
+
+
+def with_setting_causes(found: Diagnosis, topology: Topology) -> Diagnosis:
+    """Return the diagnosis with differing settings as causes, if they can have the effects that are seen."""
+    effects = _open_effects(found)
+    if not effects:
+        return found
+    suspects = list(_suspects(found.differing))
+    rated = [(each, level) for each in suspects if (level := _level(each, effects, topology))]
+    best = max((level for _, level in rated), default=0.0)
+    if not best or any(_is_named(each, found.causes) for each, level in rated if level == best):
+        return found
+    likely = [each for each, level in rated if level == best]
+    causes = [_cause(each, best / len(likely), found) for each in likely]
+    names = tuple(dict.fromkeys(each.cause for each in causes))
+    either = [
+        replace(each, alternatives=tuple(name for name in names if name != each.cause)) for each in _merged(causes)
+    ]
+    kept = [each for each in found.causes if not (each.fault and _is_explained(each, likely, topology, best))]
+    ordered = sorted([*either, *kept], key=lambda each: (not each.fault, -each.confidence))
+    return replace(found, outcome=DiagnosisOutcome.FAULT, causes=tuple(ordered), unexplained=())
+
+
+def _open_effects(found: Diagnosis) -> list[_Effect]:
+    """Return what no cause with a proof of its own explains."""
+    proven = [each for each in found.causes if each.fault and each.cause not in INFERRED]
+    explained = [place for each in proven for place in each.places]
+    effects = [_Effect(each.place, each.effect) for each in found.located]
+    effects += [
+        _Effect(place, PacketEffect.VANISH)
+        for each in found.causes
+        if each.fault and each.cause in INFERRED
+        for place in each.places
+    ]
+    if not effects and not proven:
+        effects = [_Effect(each.of, None) for each in found.unexplained]
+    return [each for each in effects if not any(matches(each.place, place) for place in explained)]
+
+
+def _suspects(settings: Sequence[DifferingSetting]) -> Iterable[_Suspects]:
+    """Yield the settings that can disturb packets, those of one kind and place together."""
+    groups: dict[tuple[str, str, str], list[DifferingSetting]] = {}
+    kinds: dict[str, SettingKind] = {}
+    for each in settings:
+        kind = kind_of(each)
+        if kind is not None:
+            kinds[kind.cause] = kind
+            groups.setdefault((kind.cause, each.node, each.interface), []).append(each)
+    for (cause, node, interface), mine in groups.items():
+        whole = groups.get((cause, node, ""))
+        if interface and whole:  # the node's own setting has changed those of its interfaces
+            continue
+        yield _Suspects(kinds[cause], node, f"{node}:{interface}" if _is_cabled(interface) else node, tuple(mine))
+
+
+def _is_cabled(interface: str) -> bool:
+    return bool(interface) and interface not in {"lo", "all", "default"}
+
+
+def _level(suspects: _Suspects, effects: Sequence[_Effect], topology: Topology) -> float:
+    """Return how sure it is that settings have one of the effects; 0.0 if they cannot have any."""
+    known = [each for each in effects if each.effect in suspects.kind.effects]
+    if any(_reaches(suspects, each.place, topology) for each in known):
+        return _AT_ITS_PLACE
+    unknown = [each for each in effects if each.effect in {None, PacketEffect.REORDER}]
+    if not unknown or not suspects.kind.effects:
+        return 0.0
+    links = topology.links_of(suspects.node)
+    near = {suspects.node, *(link.other(link.end_at(suspects.node)).node for link in links)}
+    if any(node in near for each in unknown for node in _nodes(each.place)):
+        return _NEARBY
+    return _ANYWHERE
+
+
+def _nodes(place: str) -> set[str]:
+    return {end.partition(":")[0] for end in place.split("--") if end}
+
+
+def _reaches(suspects: _Suspects, place: str, topology: Topology) -> bool:
+    """Return whether an effect at a place can be that of settings."""
+    ends = place.split("--")
+    inside = len(ends) == 1
+    node, _, interface = suspects.place.partition(":")
+    peer = _peer(topology, node, interface) if interface else ""
+    if inside and ends[0].partition(":")[0] == node:
+        return True
+    if suspects.kind.reach is SettingReach.PORT:
+        return suspects.place in ends or (not interface and node in _nodes(place)) or (inside and ends[0] == peer)
+    there = ends[0].partition(":")[0]
+    return suspects.kind.reach is SettingReach.PEER and inside and bool(peer) and there == peer.partition(":")[0]
+
+
+def _peer(topology: Topology, node: str, interface: str) -> str:
+    return next(
+        (
+            str(link.other(link.end_at(node)))
+            for link in topology.links_of(node)
+            if link.end_at(node).interface == interface
+        ),
+        "",
+    )
+
+
+def _is_named(suspects: _Suspects, causes: Iterable[Found]) -> bool:
+    """Return whether a cause already names the settings."""
+    return any(
+        each.cause in suspects.kind.same and any(matches(place, suspects.place) for place in each.places)
+        for each in causes
+    )
+
+
+def _is_explained(cause: Found, likely: Iterable[_Suspects], topology: Topology, level: float) -> bool:
+    """Return whether a cause is only a conclusion from packets, which one of the settings explains."""
+    if cause.cause not in INFERRED:
+        return False
+    return any(
+        level < _AT_ITS_PLACE or any(_reaches(each, place, topology) for place in cause.places) for each in likely
+    )
+
+
+def _merged(causes: Iterable[Found]) -> list[Found]:
+    """Return one cause for each name: with all places and evidence."""
+    found: dict[str, Found] = {}
+    for each in causes:
+        before = found.get(each.cause)
+        found[each.cause] = each if before is None else replace(
+            before, places=(*before.places, *each.places), evidence=(*before.evidence, *each.evidence)[:_LINES],
+        )  # fmt: skip
+    return list(found.values())
+
+
+def _cause(suspects: _Suspects, confidence: float, found: Diagnosis) -> Found:
+    lines = [
+        Evidence(
+            says=f"{each.object}: {each.setting} is {each.value}, and not {each.expected} ({each.against})",
+            of=suspects.place, source="settings", value=1, at=found.end,
+        )
+        for each in suspects.settings
+    ]  # fmt: skip
+    seen = [each.evidence for each in found.located]
+    fixes = dict.fromkeys(map(remedy, suspects.settings))
+    kind = suspects.kind
+    return Found(
+        cause=kind.cause,
+        title=kind.title,
+        fault=True,
+        places=(suspects.place,),
+        priority=None,
+        confidence=round(confidence, 2),
+        evidence=(*lines[: _LINES // 2], *seen)[:_LINES],
+        rival="",
+        tell="",
+        fix="; ".join(list(fixes)[:3]),
+        words=kind.words,
+        since=found.start,
+    )

@@ -1,0 +1,169 @@
+"""Settings that differ as causes: those that can lose packets where packets are lost, and no others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.diagnose.causes.cause_table import CAUSES
+from lab.diagnose.causes.setting_kinds import INFERRED, SETTING_KINDS, kind_of, remedy
+from lab.diagnose.conservation.locations import Location, PacketEffect
+from lab.diagnose.diagnosis import Diagnosis, DiagnosisOutcome, Found
+from lab.diagnose.differing import DifferingSetting
+from lab.diagnose.setting_causes import with_setting_causes
+from lab.diagnose.symptom import Evidence
+from tests.unit.diagnose.made_facts import PEERS, TOPOLOGY
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SEEN = Evidence(says="packets are gone", of="", source="samples", value=7, at=2.0)
+H1_LEAF = PEERS["h1:eth1"]
+
+
+def setting(node: str, found: str, field: str = "presence", interface: str = "", **others: str) -> DifferingSetting:
+    known = {"value": "present", "expected": "absent", "against": "siblings", **others}
+    kind = others.pop("kind", "") or next(
+        each for each in ("bgp session", "rdma device", found.partition(" ")[0]) if found.startswith(each)
+    )
+    return DifferingSetting(
+        node=node, object=found, setting=field, value=known["value"], expected=known["expected"],
+        against=known["against"], kind=kind, interface=interface,
+    )  # fmt: skip
+
+
+ROUTE = setting("leaf1", "route 10.0.0.8/32")
+FILTER = setting("leaf1", "filter swp3 ingress 50 1", interface="swp3")
+FORWARDING = setting("leaf1", "sysctl net.ipv4.ip_forward", "value", value="0", expected="1")
+SACK = setting("leaf1", "sysctl net.ipv4.tcp_sack", "value", value="0", expected="1")
+NEIGHBOUR = setting("h1", "neighbour 10.0.0.0 eth1", "mac", "eth1", value="02:de", expected="02:1a")
+
+
+def diagnosed(
+    settings: Sequence[DifferingSetting], *places: str, causes: Sequence[Found] = (),
+    effect: PacketEffect = PacketEffect.VANISH, unexplained: Sequence[Evidence] = (),
+) -> Diagnosis:  # fmt: skip
+    located = tuple(Location(place, effect, 7, 100, SEEN) for place in places)
+    outcome = DiagnosisOutcome.FAULT if causes else DiagnosisOutcome.UNKNOWN
+    before = Diagnosis(
+        outcome=outcome, causes=tuple(causes), unexplained=tuple(unexplained), missing=(), start=0.0, end=2.0,
+        located=located, differing=tuple(settings),
+    )  # fmt: skip
+    return with_setting_causes(before, TOPOLOGY)
+
+
+def cause(name: str, place: str, confidence: float = 0.9) -> Found:
+    return Found(
+        cause=name, title=name, fault=True, places=(place,), priority=None, confidence=confidence, evidence=(SEEN,),
+        rival="", tell="", fix="", words="", since=0.0,
+    )  # fmt: skip
+
+
+def named(found: Diagnosis) -> list[tuple[str, tuple[str, ...], float]]:
+    return [(each.cause, each.places, each.confidence) for each in found.causes]
+
+
+@pytest.mark.parametrize(
+    ("differs", "place", "answer"),
+    [
+        (ROUTE, "leaf1", ("route-differs", ("leaf1",), 0.93)),
+        (FORWARDING, "leaf1", ("forwarding-differs", ("leaf1",), 0.93)),
+        (FILTER, "leaf1", ("filter-differs", ("leaf1:swp3",), 0.93)),
+        (FILTER, f"{PEERS['leaf1:swp3']}--leaf1:swp3", ("filter-differs", ("leaf1:swp3",), 0.93)),
+        (NEIGHBOUR, "h1:eth1", ("neighbour-differs", ("h1:eth1",), 0.93)),
+        (NEIGHBOUR, H1_LEAF.partition(":")[0], ("neighbour-differs", ("h1:eth1",), 0.93)),
+    ],
+    ids=["a route", "forwarding", "a filter at its node", "before its port", "a neighbour", "at its neighbour"],
+)
+def test_a_setting_within_reach_of_lost_packets_is_the_cause(
+    differs: DifferingSetting, place: str, answer: tuple[str, tuple[str, ...], float]
+) -> None:
+    found = diagnosed([differs], place, causes=[cause("silent-drop", place, 0.7)])
+    assert (found.outcome, named(found)) == (DiagnosisOutcome.FAULT, [answer])
+
+
+@pytest.mark.parametrize(
+    ("differs", "place"),
+    [
+        (ROUTE, "leaf1:swp1--spine1:swp1"), (ROUTE, "leaf2"), (SACK, "leaf1"),
+        (FILTER, "leaf1:swp1--spine1:swp1"), (NEIGHBOUR, "h1:eth1--leaf1:swp3"),
+    ],
+    ids=["a route and a link", "another switch", "TCP", "a filter at another port", "a neighbour and a link"],
+)  # fmt: skip
+def test_a_setting_out_of_reach_is_none(differs: DifferingSetting, place: str) -> None:
+    lost = cause("gray-loss", place)
+    assert diagnosed([differs], place, causes=[lost]).causes == (lost,)
+
+
+def test_without_trouble_a_setting_has_no_effect() -> None:
+    fine = Diagnosis(
+        outcome=DiagnosisOutcome.HEALTHY, causes=(), unexplained=(), missing=(), start=0.0, end=2.0,
+        differing=(ROUTE, FILTER),
+    )  # fmt: skip
+    assert with_setting_causes(fine, TOPOLOGY) is fine
+
+
+def test_what_another_cause_explains_is_not_explained_again() -> None:
+    storm = cause("pfc-storm", "leaf1:swp3")
+    assert diagnosed([FILTER], "leaf1:swp3", causes=[storm], effect=PacketEffect.HOLD).causes == (storm,)
+    mapped = cause("dscp-map-mismatch", "leaf1")
+    differs = setting("leaf1", "port swp1", "dscp_to_priority.26", "swp1", value="0", expected="3")
+    assert diagnosed([differs], "leaf1:swp1--spine1:swp1", causes=[mapped]).causes == (mapped,)
+
+
+def test_settings_of_several_kinds_are_one_of_them() -> None:
+    found = diagnosed([ROUTE, FORWARDING], "leaf1")
+    assert sorted(named(found)) == [("forwarding-differs", ("leaf1",), 0.47), ("route-differs", ("leaf1",), 0.47)]
+    assert {each.alternatives for each in found.causes} == {("route-differs",), ("forwarding-differs",)}
+
+
+def test_trouble_without_a_place_is_less_sure() -> None:
+    nearby = Evidence(says="not answered", of="h1", source="ping", value=0, at=1.0)
+    assert named(diagnosed([ROUTE], unexplained=[nearby])) == [("route-differs", ("leaf1",), 0.75)]
+    assert named(diagnosed([ROUTE], unexplained=[replace(nearby, of="")])) == [("route-differs", ("leaf1",), 0.6)]
+    assert diagnosed([SACK], unexplained=[nearby]).outcome is DiagnosisOutcome.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("differs", "command"),
+    [
+        (ROUTE, "rocelab exec leaf1 -- ip route del 10.0.0.8/32"),
+        (replace(ROUTE, object="route fd00::1/128 table 100"), "ip -6 route del fd00::1/128 table 100"),
+        (setting("h1", "rule inet 575 to 10.0.0.9"), "ip rule del pref 575 to 10.0.0.9"),
+        (FORWARDING, "sysctl -w net.ipv4.ip_forward=1"),
+        (FILTER, "tc filter del dev swp3 ingress pref 50"),
+        (setting("h1", 'nft inet custom c [{"drop": null}]'), "nft delete table inet custom"),
+        (NEIGHBOUR, "ip neigh del 10.0.0.0 dev eth1"),
+        (setting("h1", "address 10.0.0.9/32 lo", "owner", "lo", value="h1, h2", expected="one node"),
+         "ip address del 10.0.0.9/32 dev lo"),
+        (setting("h1", "interface eth1", "mtu", "eth1", value="1500", expected="9000"), "ip link set eth1 mtu 9000"),
+        (setting("h1", "interface eth1", "NOARP", "eth1", value="yes", expected="absent"), "ip link set eth1 arp on"),
+        (setting("leaf1", "vlan 10 swp3", interface="swp3", value="absent", expected="present: flags PVID, Egress "
+         "Untagged"), "bridge vlan add vid 10 dev swp3 pvid untagged"),
+        (setting("leaf1", "port swp3", "dscp_to_priority.26", "swp3", value="0", expected="3"),
+         "rocelab qos set leaf1:swp3 map.dscp.26=3"),
+        (setting("leaf1", "port swp3", "pfc.priorities", "swp3", value="16", expected="8"),
+         "rocelab qos set leaf1:swp3 pfc.priorities=3"),
+        (setting("leaf1", "port swp3", "queues.3.ecn.kmin", "swp3", value="1", expected="40000"),
+         "rocelab qos set leaf1:swp3 ecn.3.kmin=40000"),
+    ],
+)  # fmt: skip
+def test_the_fix_is_a_command_for_the_node_as_it_is(differs: DifferingSetting, command: str) -> None:
+    assert remedy(differs).endswith(command)
+    assert remedy(differs).startswith("rocelab ")
+
+
+def test_the_table_names_causes_that_exist() -> None:
+    known = {each.name for each in CAUSES}
+    assert known >= INFERRED
+    for kind in SETTING_KINDS:
+        assert kind.same <= known | {"vlan-stp-blocked"}, kind.cause
+        assert kind.cause not in known
+
+
+def test_settings_of_tcp_and_logs_are_no_cause() -> None:
+    quiet = ("net.ipv4.tcp_sack", "net.ipv4.conf.all.log_martians", "net.ipv4.icmp_echo_ignore_all")
+    for name in quiet:
+        assert kind_of(setting("h1", f"sysctl {name}", "value", value="1", expected="0")) is None
