@@ -5,6 +5,7 @@
     ./scripts/catalogue --kills N [--seed S]      in place of that: runs of which a process is killed
     ./scripts/catalogue --random N [--seed S]     in place of that: causes at random places, diagnosed
     ./scripts/catalogue --hidden N [--seed S]     in place of that: faults outside the catalogue, diagnosed
+    ./scripts/catalogue --reliability             plays nothing: how often answers of a confidence are right
 
 The last four combine: each that is given is played, one after the other. A VM takes all scenarios of one topology, so
 that its fabric stays warm. The recordings stay below the output folder, with the result of each seed: an interrupted
@@ -29,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lab.cli.kit.output import stderr, stdout, table
 from lab.scenario import library
 from tests.bench import shares
-from tests.bench.catalogue_parts import healthy, random_faults, run_kills
+from tests.bench.catalogue_parts import healthy, random_faults, reliability, run_kills
 from tests.bench.hidden import play as hidden
 from tests.bench.hidden.score import write_score
 from tests.bench.shares import ROOT, rocelab
@@ -230,11 +231,24 @@ def main() -> int:
     parser.add_argument(
         "--hidden", type=int, metavar="N", help="play N runs with a fault outside the catalogue, and diagnose them"
     )
-    parser.add_argument("--into", type=Path, metavar="PAGE", help="write the score of all hidden runs into a page")
+    parser.add_argument(
+        "--reliability", action="store_true", help="play nothing: how often answers of a confidence are right"
+    )
+    parser.add_argument(
+        "--into",
+        type=Path,
+        metavar="PAGE",
+        help="write the score of all hidden runs, or the reliability, into a page",
+    )
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the first of these (1)")
     asked = parser.parse_args()
-    if asked.into is not None and not asked.hidden:
-        parser.error("--into writes the score of hidden runs: give --hidden N as well")
+    if asked.into is not None and not (asked.hidden or asked.reliability):
+        parser.error("--into writes the score of hidden runs: give --hidden N as well, or --reliability")
+    if asked.reliability:
+        if asked.names or any(getattr(asked, kind) for kind in _OTHERS):
+            parser.error("--reliability plays nothing: give it alone, after the runs")
+        reliability.report([asked.output.resolve()], asked.into, as_json=asked.json)
+        return 0
     if any(getattr(asked, kind) for kind in _OTHERS):
         if asked.names:
             parser.error(
