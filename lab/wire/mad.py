@@ -32,7 +32,8 @@ class Mad:
     """A management datagram. ``name`` is its class, or a message like ``CM REQ``.
 
     ``local`` and ``remote`` are the communication IDs of the sender and its peer. ``qpn`` and ``psn`` are the QP of
-    the sender of a REQ or REP, and its starting PSN.
+    the sender of a REQ or REP, and its starting PSN. ``transaction`` is the same in a request, all of its
+    transmissions and its answers (section 13.4.6.4).
     """
 
     name: str
@@ -40,13 +41,14 @@ class Mad:
     remote: int | None = None
     qpn: int | None = None
     psn: int | None = None
+    transaction: int | None = None
 
 
 def parse(data: bytes) -> Mad | None:
     """Decode a datagram to QP 0 or 1; None without a valid header (IBA vol. 1 sections 13.4.3 and 12.6)."""
     if len(data) < _HEADER.size:
         return None
-    version, kind, _, _, _, _, _, attribute, _, _ = _HEADER.unpack_from(data)
+    version, kind, _, _, _, _, transaction, attribute, _, _ = _HEADER.unpack_from(data)
     if version != 1:
         return None
     name = _MESSAGES.get(attribute)
@@ -55,6 +57,7 @@ def parse(data: bytes) -> Mad | None:
         return Mad(_CLASSES.get(kind, f"management class {kind:#04x}"))
     local, remote = _IDS.unpack_from(body)
     if name not in _PLACES or len(body) < max(_PLACES[name]) + 3:
-        return Mad(f"CM {name}", local, None if name == "REQ" else remote)
+        return Mad(f"CM {name}", local, None if name == "REQ" else remote, transaction=transaction)
     qpn, psn = (int.from_bytes(body[at : at + 3]) for at in _PLACES[name])
-    return Mad(name=f"CM {name}", local=local, remote=None if name == "REQ" else remote, qpn=qpn, psn=psn)
+    asker = None if name == "REQ" else remote
+    return Mad(name=f"CM {name}", local=local, remote=asker, qpn=qpn, psn=psn, transaction=transaction)

@@ -1,6 +1,7 @@
 """Pair QPs by the handshakes of connection managers: REQ and REP name both QPs (IBA vol. 1 section 12.6).
 
-A manager sends a REQ again while it has no answer: REP, REJ, or MRA, which asks for more time (section 12.6.4).
+A manager sends a REQ again while it has no answer: REP, REJ, or MRA, which asks for more time (section 12.6.4). An
+answer has the communication ID and the transaction ID of its REQ.
 """
 
 from __future__ import annotations
@@ -61,10 +62,12 @@ class Handshakes:
             hosts = (tuple(columns.src[:, row].tolist()), tuple(columns.dst[:, row].tolist()))
             vni = int(columns.vni[row])
             if told.name in _ANSWERS:
-                self._waiting.pop((vni, *reversed(hosts), told.remote), None)
+                self._waiting.pop((vni, *reversed(hosts), told.remote, told.transaction), None)
             if told.qpn is not None:
                 if told.name == "CM REQ":
-                    self._request((vni, *hosts, told.local), int(batch.interface[row]), int(batch.time[row]))
+                    self._request(
+                        (vni, *hosts, told.local, told.transaction), int(batch.interface[row]), int(batch.time[row])
+                    )
                 self._take(vni, hosts, told)
 
     def _request(self, key: tuple[object, ...], interface: int, time: int) -> None:
@@ -77,7 +80,7 @@ class Handshakes:
 
     def unanswered(self, links: Sequence[str]) -> Iterator[UnansweredRequest]:
         """Yield connection requests that were sent again and again; ``links`` are interface names by number."""
-        for (vni, src, dst, _), request in self._waiting.items():
+        for (vni, src, dst, *_), request in self._waiting.items():
             if request.times >= _TIMES:
                 yield UnansweredRequest(
                     link=links[request.interface],
@@ -91,8 +94,9 @@ class Handshakes:
     def _take(self, vni: int, hosts: tuple[tuple[int, ...], tuple[int, ...]], told: mad.Mad) -> None:
         src, dst = hosts
         if told.name == "CM REQ" and len(self._asked) < _KEPT:
-            self._asked[vni, src, dst, told.local] = told.qpn or 0
-        asker = self._asked.pop((vni, dst, src, told.remote), None) if told.name == "CM REP" else None
+            self._asked[vni, src, dst, told.local, told.transaction] = told.qpn or 0
+        answered = (vni, dst, src, told.remote, told.transaction)
+        asker = self._asked.pop(answered, None) if told.name == "CM REP" else None
         if asker is not None and len(self._agreed) < _KEPT:
             self._agreed[stream_key(vni, dst, src, told.qpn or 0)] = stream_key(vni, src, dst, asker)
 

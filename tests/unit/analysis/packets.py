@@ -125,18 +125,18 @@ def congestion(path: Path = BACK) -> bytes:
     return path.wrap(bth + bytes(16))
 
 
-def management(path: Path, attribute: int, body: bytes) -> bytes:
+def management(path: Path, attribute: int, body: bytes, transaction: int = 5) -> bytes:
     """A datagram of the communication manager to QP 1 (IBA vol. 1 sections 13.4.3 and 12.6)."""
-    mad = struct.pack("!BBBBHHQHHI", 1, 7, 2, 3, 0, 0, 5, attribute, 0, 0) + body
+    mad = struct.pack("!BBBBHHQHHI", 1, 7, 2, 3, 0, 0, transaction, attribute, 0, 0) + body
     deth = struct.pack("!II", 0x80010000, 1)
     bth = struct.pack("!BBHII", Opcode.UD_SEND_ONLY, 0x40, 0xFFFF, 1, 9)
     return path.wrap(bth + deth + mad.ljust(256, b"\0"))
 
 
-def request_connection(comm_id: int, qpn: int, psn: int, path: Path = THERE) -> bytes:
+def request_connection(comm_id: int, qpn: int, psn: int, path: Path = THERE, transaction: int = 5) -> bytes:
     """A REQ of the end that has ``qpn`` and starts at ``psn``."""
     body = struct.pack("!I28xII4xI", comm_id, qpn << 8, 0, psn << 8)
-    return management(path, 0x10, body)
+    return management(path, 0x10, body, transaction)
 
 
 def accept_connection(comm_id: int, asked: int, qpn: int, psn: int, path: Path = BACK) -> bytes:

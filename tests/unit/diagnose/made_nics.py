@@ -53,6 +53,9 @@ class Merged:
             sessions=tuple(replace(each, port=self._port(each.port)) for each in facts.sessions),
             asked=tuple(replace(each, port=self._port(each.port)) for each in facts.asked),
             swept=tuple(replace(each, path=tuple(map(self._port, each.path))) for each in facts.swept),
+            swept_pairs=tuple(
+                replace(each, src=self._nic(each.src), dst=self._nic(each.dst)) for each in facts.swept_pairs
+            ),
             ran=tuple(replace(each, node=self._node(each.node)) for each in facts.ran),
             transfers=tuple(
                 replace(each, src=self._port(each.src), dst=self._port(each.dst)) for each in facts.transfers
@@ -70,6 +73,10 @@ class Merged:
         if node != self._second:
             return name
         return f"{self.host}:{renamed(interface)}" if interface else self.host
+
+    def _nic(self, name: str) -> str:
+        """What a NIC that a sweep names by its host is called if a host has two."""
+        return self._port(name if ":" in name else f"{name}:eth1")
 
     def _keys(self, of_ports: Mapping[str, Value]) -> dict[str, Value]:
         return {self._port(name): value for name, value in of_ports.items()}

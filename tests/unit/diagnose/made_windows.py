@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
 
-from lab.diagnose.facts import LinkEvent, PortFacts, Ran, SessionChange, Silence, StartedTransfer, Swept, WindowFacts
+from lab.diagnose.facts import (
+    LinkEvent,
+    PortFacts,
+    Ran,
+    SessionChange,
+    Silence,
+    StartedTransfer,
+    Swept,
+    SweptPair,
+    WindowFacts,
+)
 from lab.model.load import read_topology
 from lab.scenario import library
 from lab.telemetry.read.recorded_jobs import RecordedJob, jobs_of
@@ -13,6 +24,7 @@ from tests.unit.diagnose import made_addresses, made_congestion, made_conservati
 from tests.unit.diagnose.made_facts import (
     ADDRESSES,
     FULL,
+    HOSTS,
     PACKETS,
     PEERS,
     QOS,
@@ -33,6 +45,9 @@ def job_of(excess: dict[int, int]) -> tuple[RecordedJob, ...]:
     rows = sorted(steps([60] * 3, excess), key=lambda row: row["ns"])
     return jobs_of((row["ns"], row) for row in rows)
 
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 STUCK = {"paused": 1.0, "depth": 220_000.0, "deepest": 220_000, "shallowest": 220_000}
 STORM: dict[str, dict[str, Any]] = {
@@ -168,9 +183,27 @@ def timed(delay: float) -> tuple[Swept, ...]:
     )  # fmt: skip
 
 
+LEAF_OF = {host: PEERS[f"{host}:eth1"].partition(":")[0] for host in HOSTS}
+
+
+def timed_pairs(late: dict[tuple[str, str], float], hosts: Sequence[str] = HOSTS) -> tuple[SweptPair, ...]:
+    """All pairs: 60 us on a leaf, 90 us across, and what is late beside it by sender and receiver: ("h1", "")."""
+    found = []
+    for src, dst in permutations(hosts, 2):
+        delay = 60e-6 if LEAF_OF[src] == LEAF_OF[dst] else 90e-6
+        for (sender, receiver), more in late.items():
+            if sender in {"", src} and receiver in {"", dst}:
+                delay += more
+        found.append(SweptPair(1.0, src, dst, 3, 3, delay))
+    return tuple(found)
+
+
+SLOW_NIC = {("h3", ""): 0.005}
 CASES: list[tuple[str, str, WindowFacts, WindowFacts]] = [
     ("pfc-storm", "h8:eth1", facts(STORM), facts(with_lanes(STORM, {"leaf2:swp6": {"resumes_in": 24}}))),
     ("link-delay", "leaf1:swp1--spine1:swp1", facts({}, swept=timed(5e-3)), facts({}, swept=timed(200e-6))),
+    ("link-delay", f"h3:eth1--{PEERS['h3:eth1']}", facts({}, swept_pairs=timed_pairs(SLOW_NIC)),
+     facts({}, swept_pairs=timed_pairs(SLOW_NIC, HOSTS[2:4]))),
     ("pfc-watchdog-missing", "leaf2:swp6", facts(STORM, qos=WATCHED, current=True), facts(STORM, current=True)),
     (
         "pfc-watchdog-missing", "leaf2:swp6",

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from itertools import permutations
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lab.diagnose.cause_engine import diagnose
-from lab.diagnose.facts import SweptPair
 from lab.diagnose.symptoms.path_delays import a_nic_has_a_slow_link, a_path_is_slow
 from tests.unit.diagnose.made_facts import HOSTS, PEERS, configured, facts
+from tests.unit.diagnose.made_windows import timed_pairs
 from tests.unit.diagnose.test_swept import delayed
 
 if TYPE_CHECKING:
     from lab.diagnose.facts import WindowFacts
 
 QUIET = {"h1": {"completer_retry_err": 0}}
-LEAF_OF = {host: PEERS[f"{host}:eth1"].partition(":")[0] for host in HOSTS}
 
 
 def swept(
     late: dict[tuple[str, str], float] | None = None, hosts: list[str] | None = None, **others: object
 ) -> WindowFacts:
-    """All pairs: 60 us on a leaf, 90 us across, and what is late beside it by sender or receiver ("h1", "")."""
-    found = []
-    for src, dst in permutations(hosts or HOSTS, 2):
-        delay = 60e-6 if LEAF_OF[src] == LEAF_OF[dst] else 90e-6
-        for (sender, receiver), more in (late or {}).items():
-            if sender in {"", src} and receiver in {"", dst}:
-                delay += more
-        found.append(SweptPair(1.0, src, dst, 3, 3, delay))
-    return facts({}, devices=QUIET, swept_pairs=tuple(found), **others)
+    return facts({}, devices=QUIET, swept_pairs=timed_pairs(late or {}, hosts or HOSTS), **others)
 
 
 def places(window: WindowFacts) -> list[str]:

@@ -23,12 +23,18 @@ REP = packets.accept_connection(0xCD02, 0xAB01, 0x22, 815)
 def test_qpns_and_psns_are_those_that_tshark_reads(tmp_path: Path) -> None:
     file = tmp_path / "cm.pcapng"
     file.write_bytes(pcapng(records([REQ, REP])))
+    transactions = run(
+        [find_tool("tshark", "tshark"), "-n", "-r", file, "-Tfields", "-einfiniband.mad.transactionid"]
+    )
+    assert [int(line, 0) for line in transactions.stdout.split()] == [5, 5]
     fields = [f"-einfiniband.cm.{kind}.{name}" for kind in ("req", "rep") for name in ("localqpn", "startpsn")]
     done = run([find_tool("tshark", "tshark"), "-n", "-r", file, "-Tfields", *fields])
     theirs = [[int(word, 0) for word in line.split("\t") if word] for line in done.stdout.splitlines()]
     ours = [decode(frame).mad for frame in (REQ, REP)]
     assert theirs == [[0x11, 4711], [0x22, 815]]
-    assert ours == [Mad("CM REQ", 0xAB01, None, 0x11, 4711), Mad("CM REP", 0xCD02, 0xAB01, 0x22, 815)]
+    assert ours == [
+        Mad("CM REQ", 0xAB01, None, 0x11, 4711, 5), Mad("CM REP", 0xCD02, 0xAB01, 0x22, 815, 5),
+    ]  # fmt: skip
 
 
 def test_in_a_line() -> None:
@@ -47,7 +53,7 @@ def test_in_a_line() -> None:
         (b"\x01\x04" + bytes(22), Mad("performance management")),
         (b"\x01\x55" + bytes(22), Mad("management class 0x55")),
         (b"\x01\x07" + bytes(14) + b"\0\x10" + bytes(6), Mad("CM")),
-        (b"\x01\x07" + bytes(14) + b"\0\x10" + bytes(6) + bytes(40), Mad("CM REQ", 0)),
+        (b"\x01\x07" + bytes(14) + b"\0\x10" + bytes(6) + bytes(40), Mad("CM REQ", 0, transaction=0)),
     ],
 )
 def test_others_are_named_and_what_is_cut_is_left_out(data: bytes, told: Mad | None) -> None:

@@ -124,6 +124,18 @@ def test_a_request_with_any_answer_is_not_called_unanswered(attribute: int) -> N
     assert not connecting((9000 * MS, 0, answer), times=3)
 
 
+def test_an_answer_to_an_earlier_transaction_answers_no_later_one() -> None:
+    """A manager that was restarted uses its communication IDs again."""
+    body = bytes.fromhex("0000000900000001").ljust(60, bytes(1))
+    assert connecting((5 * MS, 0, packets.management(packets.BACK, 0x13, body, transaction=4)))
+
+
+def test_requests_of_several_transactions_are_not_one_that_is_sent_again() -> None:
+    asked = [packets.request_connection(1, 0x11, 0, transaction=number) for number in range(4)]
+    facts = timed(*[(number * 4000 * MS, 0, frame) for number, frame in enumerate(asked)])
+    assert not [found for found in facts.findings if "connection request" in found.what]
+
+
 def test_two_transmissions_of_a_request_are_not_enough() -> None:
     assert not connecting(times=2)
 
