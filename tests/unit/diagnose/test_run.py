@@ -308,3 +308,16 @@ def test_a_sweep_that_is_damaged_is_refused(run: Path, path: Any) -> None:
     recording = noted(run, "swept", path=path, port=61000, size=4200, small=[100, 90], large=[10, 0])
     with pytest.raises(InvalidInput, match="is damaged"):
         diagnose_run(recording)
+
+
+def test_an_rdma_device_that_is_missing_stops_no_diagnosis_of_the_rest(tmp_path: Path) -> None:
+    """It is missing before the window begins, and a daemon is gone as well."""
+    made = begun(tmp_path / "run")
+    made.event(made.ns, source="rdma", kind="device_gone", node="h3", interface="eth1", device="lab.h3")
+    during(made, "before", incast)
+    made.event(made.ns + 10**6, source="routing", kind="daemon_lost", node="leaf1", daemon="bgpd")
+    during(made, "observe", incast)
+    found = diagnose_run(Recording.open(made.finished()), "observe")
+    assert {(each.cause, each.places) for each in found.causes if each.fault} == {
+        ("rdma-device-lost", ("h3:eth1",)), ("daemon-killed", ("leaf1",)),
+    }  # fmt: skip
