@@ -56,7 +56,7 @@ def diagnose(facts: WindowFacts) -> Diagnosis:
     wrong = () if faults else tuple(dict.fromkeys(trouble(facts)))
     if faults:
         outcome = DiagnosisOutcome.FAULT
-    elif wrong or facts.plain:
+    elif wrong or (facts.plain and not facts.swept_pairs):
         outcome = DiagnosisOutcome.UNKNOWN
     else:
         outcome = DiagnosisOutcome.CAPACITY if found else DiagnosisOutcome.HEALTHY

@@ -99,13 +99,13 @@ def test_a_fabric_is_built_again_unless_the_undo_left_it_as_planned(
 ) -> None:
     """Pairs may answer although a setting still differs."""
     states = [node(each) for each in read]
-    monkeypatch.setattr(play, "_answers", lambda *_: True)
+    monkeypatch.setattr(play, "answers", lambda *_: True)
     monkeypatch.setattr(play, "load_baseline", lambda _: node("1"))
     monkeypatch.setattr(play, "audit", lambda _: states.pop(0) if len(states) > 1 else states[0])
     monkeypatch.setattr(play, "_AGAIN", 0.0)
     monkeypatch.setattr(play, "_BACK", 5.0 if back else 0.05)
     fabric: Any = SimpleNamespace()
-    assert play._is_back(fabric, drawn(0)) is back
+    assert play.is_back(fabric, drawn(0)) is back
     assert ("leaf1 sysctl net.ipv4.ip_forward value: 0 and not 1" in capsys.readouterr().err) is not back
 
 
@@ -123,7 +123,7 @@ def test_a_sender_of_frames_that_ends_early_made_no_fault(
     monkeypatch.setattr(play, "subprocess", SimpleNamespace(Popen=start, DEVNULL=subprocess.DEVNULL))
     stage: Any = SimpleNamespace(fabric=SimpleNamespace(name="rails"))
     refused = pytest.raises(OperationFailed, match="craft pfc ended") if ends else contextlib.nullcontext()
-    with refused, play._done(stage, CraftedFrames(("pfc",))):
+    with refused, play.done(stage, CraftedFrames(("pfc",))):
         if ends:
             started[0].wait(60)
 

@@ -130,13 +130,11 @@ def _of_a_run(run: Path, phase: str, begin: float | None, until: float | None, *
 
 def _of_a_fabric(name: str | None, seconds: float, *, probe: bool, settings: bool, plan: bool) -> Diagnosis:
     """Return the diagnosis of a running fabric, from a temporary recording; a challenge is solved without a plan."""
-    from lab.backends.live_qos import require_ports  # noqa: PLC0415 - see _of_a_run
     from lab.cli.kit.open_fabric import open_fabric  # noqa: PLC0415
     from lab.telemetry.record.temporary_recording import record_window  # noqa: PLC0415
 
     fabric = open_fabric(name)
     if probe:
-        require_ports(fabric)
         print_note(f"probing for about {_longest(fabric)} s at most, then observing for {seconds:g} s")
     with tempfile.TemporaryDirectory(prefix="rocelab-") as folder:
         busy = partial(_probing, fabric) if probe else None

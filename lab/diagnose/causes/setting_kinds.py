@@ -70,11 +70,13 @@ SETTING_KINDS: Final = (
         SettingReach.NODE, "wrong-gateway default-route-lost routing-loop one-path-only",
         "A rule, a typed route or one to fewer addresses is used in place of the learned route.",
     ),
-    _kind(
-        "neighbour-differs", "a node sends to a MAC that its neighbour does not have, or resolves none",
-        "neighbour,fdb,interface,sysctl", r"^(mac|presence|permanent|NOARP|.*\.arp_\w+)$", _LOSS,
-        SettingReach.PEER, "stale-neighbour duplicate-mac",
-        "Frames go to an address that no device has, or an address is not resolved any more.",
+    *(
+        _kind(
+            "neighbour-differs", "a node sends to a MAC that its neighbour does not have, or resolves none", objects,
+            fields, _LOSS, SettingReach.PEER, "stale-neighbour duplicate-mac",
+            "Frames go to an address that no device has, or an address is not resolved any more.",
+        )
+        for objects, fields in (("neighbour,fdb", ""), ("interface,sysctl", r"^(NOARP|.*\.arp_\w+)$"))
     ),
     _kind(
         "mtu-differs", "a port has another MTU than the other end of its link or its siblings", "interface,port",
@@ -85,9 +87,14 @@ SETTING_KINDS: Final = (
         "link-flap link-cut power-lost leaf-dies rehash-on-failure", "Nothing passes the link.",
     ),
     _kind(
+        "hash-differs", "a switch hashes other fields than its siblings", "sysctl", r"multipath",
+        frozenset({PacketEffect.REORDER}), SettingReach.NODE, "hash-polarisation elephant-collision one-path-only",
+        "It spreads flows over fewer of its equal-cost paths, or moves them to others.",
+    ),
+    _kind(
         "forwarding-differs", "a node's IP stack forwards or accepts packets otherwise than its siblings", "sysctl",
-        r"(forward|rp_filter|multipath|disable_ipv6|accept_local|route_localnet|proxy_arp|ttl)", _ANY,
-        SettingReach.NODE, "hash-polarisation elephant-collision",
+        r"(forward|rp_filter|disable_ipv6|accept_local|route_localnet|proxy_arp|ttl)", _ANY,
+        SettingReach.NODE, "",
         "The kernel discards packets that it would forward or accept with the setting of its siblings.",
     ),
     _kind(

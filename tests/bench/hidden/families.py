@@ -10,7 +10,7 @@ _MEMBERS: Final = {
     "mtu": ("mtu-differs", "mtu-black-hole", "vxlan-mtu"),
     "filter": ("filter-differs", "acl-4791",),
     "route": ("route-differs", "routing-loop", "default-route-lost", "wrong-gateway", "vtep-unreachable"),
-    "paths": ("one-path-only", "hash-polarisation", "elephant-collision"),
+    "paths": ("hash-differs", "one-path-only", "hash-polarisation", "elephant-collision"),
     "neighbour": ("neighbour-differs", "stale-neighbour",),
     "address": ("address-differs", "wrong-address", "gid-index", "duplicate-mac"),
     "rdma-device": ("rdma-device-differs", "rdma-device-lost",),

@@ -125,7 +125,7 @@ def _played(output: Path, seed: int) -> dict[str, Any]:
             stderr.print(f"  refused: {refused}", markup=False, highlight=False, soft_wrap=True)
         finally:
             stage.restore()
-    if fault.needs_rebuild or not _is_back(open_fabric(name), fault):
+    if fault.needs_rebuild or not is_back(open_fabric(name), fault):
         rocelab("down", "--fabric", name)
         _build(name)
     return {**told, "recording": folder.name, "refused": refused}
@@ -133,27 +133,27 @@ def _played(output: Path, seed: int) -> dict[str, Any]:
 
 def _drive(stage: Stage, fault: HiddenFault, chance: random.Random) -> None:
     """Transfer, break, transfer; how long each takes is drawn, too."""
-    _keep_settings(stage)
+    keep_settings(stage)
     with contextlib.ExitStack() as undone, stage.writing(*fault.pairs, qps=fault.qps):
         with stage.phase("baseline"):
             stage.hold(chance.uniform(1.5, 2.5))
         with stage.phase("inject"):
             for action in fault.actions:
-                undone.enter_context(_done(stage, action))
+                undone.enter_context(done(stage, action))
             stage.hold(RESENT)
-            _keep_settings(stage)
+            keep_settings(stage)
         with stage.phase("observe"):
             stage.hold(chance.uniform(2.5, 4))
         undone.close()
 
 
-def _keep_settings(stage: Stage) -> None:
+def keep_settings(stage: Stage) -> None:
     """Record the settings of all nodes, as ``rocelab diagnose --settings`` reads them."""
     stage.recorder.record(RecordKind.AUDIT, **audit_record(stage.fabric)[1])
 
 
 @contextlib.contextmanager
-def _done(stage: Stage, action: Action) -> Iterator[None]:
+def done(stage: Stage, action: Action) -> Iterator[None]:
     """Apply an action for a block. Commands are not recorded: a diagnosis would read them."""
     if isinstance(action, Injected):
         entry = stage.inject(action.kind, action.place, **action.parameters)
@@ -183,7 +183,7 @@ def _run(fabric: Fabric, command: Command) -> Iterator[None]:
             namespace.run(command.undo, timeout=30)
 
 
-def _is_back(fabric: Fabric, fault: HiddenFault) -> bool:
+def is_back(fabric: Fabric, fault: HiddenFault) -> bool:
     """Return whether the pairs of a run answer pings, and all settings are as planned, soon.
 
     The next run would otherwise be judged by a fault that is not its own.
@@ -191,7 +191,7 @@ def _is_back(fabric: Fabric, fault: HiddenFault) -> bool:
     deadline = time.monotonic() + _BACK
     waiting = [parse_pair(pair) for pair in fault.pairs]
     while waiting and time.monotonic() < deadline:
-        waiting = [pair for pair in waiting if not _answers(fabric, *pair)]
+        waiting = [pair for pair in waiting if not answers(fabric, *pair)]
     if waiting:
         return False
     plan = load_baseline(fabric)
@@ -205,7 +205,7 @@ def _is_back(fabric: Fabric, fault: HiddenFault) -> bool:
     return True
 
 
-def _answers(fabric: Fabric, src: str, dst: str) -> bool:
+def answers(fabric: Fabric, src: str, dst: str) -> bool:
     source, target = (str(address_of(fabric.plan, end)) for end in (src, dst))
     words = ("ping", "-n", "-q", "-c", "1", "-W", "1", "-I", source, target)
     return fabric.namespace(src.partition(":")[0]).run(words, timeout=10, check=False).returncode == 0

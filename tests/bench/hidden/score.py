@@ -65,7 +65,7 @@ class HiddenScore:
     """
     unknown: bool
     false_healthy: bool
-    """Whether no fault is seen (or capacity) although packets were sent again or a transfer failed."""
+    """Whether no fault is seen (or capacity) although packets were sent again, a transfer failed or a ping."""
     sure: bool
     """Whether the first cause is wrong, with a confidence above 0.8."""
     alarm: bool
@@ -109,7 +109,7 @@ def judged(recording: Recording, truth: Mapping[str, Any]) -> HiddenScore:
         places=list(places),
         confidence=first.confidence if first else 0.0, exact=exact or (harmless and fine),
         family=family or (harmless and fine), unknown=shown.outcome is DiagnosisOutcome.UNKNOWN,
-        false_healthy=fine and lost_packets(recording, "observe"),
+        false_healthy=fine and (lost_packets(recording, "observe") or bool(truth.get("silent"))),
         sure=first is not None and first.fault and not family and first.confidence > _SURE,
         alarm=any(each.fault for each in before.causes) or before.outcome is DiagnosisOutcome.UNKNOWN,
     )  # fmt: skip
