@@ -40,6 +40,7 @@ def of_arithmetic(state: FabricAudit, placement: FabricRoles) -> list[Difference
     for node in state.nodes.values():
         found += _of_links(node, placement)
         found += _of_sessions(node)
+        found += _of_advertisements(node, state, placement)
         found += _of_gateways(node, state, placement)
         found += _of_neighbours(node, state, placement)
         for port in node.ports:
@@ -69,6 +70,25 @@ def _of_sessions(node: NodeAudit) -> Iterator[Difference]:
     for bfd in node.bfd:
         if bfd.status not in {BFD_UP, BFD_STARTING}:
             yield Difference.of(node.name, bfd, "status", bfd.status, BFD_UP, RULE)
+
+
+def _of_advertisements(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield sessions that are up and bring no prefix, although the peer has some that the node lacks."""
+    for bgp in node.bgp:
+        peer = placement.peers.get((node.name, bgp.peer))
+        there = state.nodes.get(peer.node) if peer is not None and not bgp.vrf else None
+        if there is None or bgp.state != ESTABLISHED:
+            continue
+        for family, mark in (("ipv4Unicast", "."), ("ipv6Unicast", ":")):
+            if bgp.prefixes.get(family) == 0 and any(mark in each for each in _known(there) - _known(node)):
+                silent = Difference.of(node.name, bgp, f"{family} prefixes", "0", f"those of {there.name}", RULE)
+                yield replace(silent, interface=bgp.peer)
+
+
+def _known(node: NodeAudit) -> set[str]:
+    """Return the prefixes that a node has learned from BGP, or has an address in."""
+    learned = {each.prefix for each in node.routes if each.table == MAIN and each.protocol == "bgp"}
+    return learned | {str(ip_interface(each.address).network) for each in node.addresses if each.scope == "global"}
 
 
 def _of_gateways(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:

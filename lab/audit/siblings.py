@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 SIBLINGS: Final = "siblings"
 _SETTINGS: Final = frozenset({"interface", "sysctl", "qdisc", "port"})
 """Kinds whose settings are compared."""
+_SHARED: Final = frozenset({"interface", "qdisc", "port"})
+"""Kinds whose settings may be a property of a link. Sysctls are not: hosts do not forward, and their leaves do."""
 _PRESENCE: Final = frozenset({"sysctl", "qdisc", "filter", "nft", "rule"})
 """Kinds whose objects all siblings have in common."""
 _OF_PROTOCOL: Final = ("bridge_id", "root_id", "root_port", "root_path_cost", "pool", "port state", "port root_id",
@@ -128,7 +130,7 @@ def _of_settings(node: str, objects: Objects, usual: _Usual, there: Objects) -> 
         settings = each.settings()
         if each.LABEL == "port" and any(settings.get(key) != usual.settings[name].get(key) for key in _OF_LINK):
             continue
-        opposite = there[name].settings() if name in there else None
+        opposite = there[name].settings() if name in there and each.LABEL in _SHARED else None
         for setting, expected in usual.settings[name].items():
             if setting in _OF_PROTOCOL or setting.startswith(_LACP):
                 continue

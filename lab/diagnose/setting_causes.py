@@ -28,6 +28,8 @@ _NEARBY: Final = 0.75
 """The same, if something is wrong at its node or the next one, and the place of the packets is not known."""
 _ANYWHERE: Final = 0.6
 """The same, if something is wrong, and nobody knows where."""
+_FIXES: Final = 8
+"""The maximum number of commands of a fix."""
 _LINES: Final = 8
 """The maximum number of evidence lines per cause."""
 
@@ -39,6 +41,8 @@ class _Effect:
     place: str
     effect: PacketEffect | None
     """None if only its consequences are seen."""
+    ping: bool = False
+    """Whether a ping was not answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class _Suspects:
 
 def with_setting_causes(found: Diagnosis, topology: Topology) -> Diagnosis:
     """Return the diagnosis with differing settings as causes, if they can have the effects that are seen."""
+    found = replace(found, causes=tuple(_with_remedy(each, found.differing) for each in found.causes))
     effects = _open_effects(found)
     if not effects:
         return found
@@ -72,6 +77,25 @@ def with_setting_causes(found: Diagnosis, topology: Topology) -> Diagnosis:
     return replace(found, outcome=DiagnosisOutcome.FAULT, causes=tuple(ordered), unexplained=())
 
 
+def _with_remedy(cause: Found, settings: Sequence[DifferingSetting]) -> Found:
+    """Return a cause with the commands that restore the settings that it names, in place of its general fix."""
+    mine = [
+        each
+        for each in settings
+        if (kind := kind_of(each))
+        and cause.cause in kind.same
+        and any(matches(place, _place_of(each)) for place in cause.places)
+    ]
+    commands = list(dict.fromkeys(map(remedy, mine)))
+    if cause.fault and commands and all(command.startswith("rocelab") for command in commands):
+        return replace(cause, fix="; ".join(commands[:_FIXES]))
+    return cause
+
+
+def _place_of(setting: DifferingSetting) -> str:
+    return f"{setting.node}:{setting.interface}" if _is_cabled(setting.interface) else setting.node
+
+
 def _open_effects(found: Diagnosis) -> list[_Effect]:
     """Return what no cause with a proof of its own explains."""
     proven = [each for each in found.causes if each.fault and each.cause not in INFERRED]
@@ -84,7 +108,7 @@ def _open_effects(found: Diagnosis) -> list[_Effect]:
         for place in each.places
     ]
     if not effects and not proven:
-        effects = [_Effect(each.of, None) for each in found.unexplained]
+        effects = [_Effect(each.of, None, each.source == "ping") for each in found.unexplained]
     return [each for each in effects if not any(matches(each.place, place) for place in explained)]
 
 
@@ -101,7 +125,7 @@ def _suspects(settings: Sequence[DifferingSetting]) -> Iterable[_Suspects]:
         whole = groups.get((cause, node, ""))
         if interface and whole:  # the node's own setting has changed those of its interfaces
             continue
-        yield _Suspects(kinds[cause], node, f"{node}:{interface}" if _is_cabled(interface) else node, tuple(mine))
+        yield _Suspects(kinds[cause], node, _place_of(mine[0]), tuple(mine))
 
 
 def _is_cabled(interface: str) -> bool:
@@ -114,7 +138,8 @@ def _level(suspects: _Suspects, effects: Sequence[_Effect], topology: Topology) 
     if any(_reaches(suspects, each.place, topology) for each in known):
         return _AT_ITS_PLACE
     unknown = [each for each in effects if each.effect in {None, PacketEffect.REORDER}]
-    if not unknown or not suspects.kind.effects:
+    unknown = [each for each in unknown if each.ping or not suspects.kind.pings]
+    if not unknown or not (suspects.kind.effects or suspects.kind.pings):
         return 0.0
     links = topology.links_of(suspects.node)
     near = {suspects.node, *(link.other(link.end_at(suspects.node)).node for link in links)}
@@ -201,7 +226,7 @@ def _cause(suspects: _Suspects, confidence: float, found: Diagnosis) -> Found:
         evidence=(*lines[: _LINES // 2], *seen)[:_LINES],
         rival="",
         tell="",
-        fix="; ".join(list(fixes)[:3]),
+        fix="; ".join(list(fixes)[:_FIXES]),
         words=kind.words,
         since=found.start,
     )

@@ -42,6 +42,8 @@ class SettingKind:
     same: frozenset[str]
     """Causes that name the same setting: none is added to them."""
     words: str
+    pings: bool = False
+    """Whether it affects pings only."""
 
 
 _LOSS: Final = frozenset({PacketEffect.VANISH, PacketEffect.DROP})
@@ -51,11 +53,11 @@ _ALL: Final = re.compile("")
 
 def _kind(  # noqa: PLR0913, PLR0917 - a row has that many columns
     cause: str, title: str, objects: str, fields: str, effects: frozenset[PacketEffect], reach: SettingReach,
-    same: str, words: str,
+    same: str, words: str, *, pings: bool = False,
 ) -> SettingKind:  # fmt: skip
     pattern = re.compile(fields) if fields else _ALL
     return SettingKind(
-        cause, title, frozenset(objects.split(",")), pattern, effects, reach, frozenset(same.split()), words
+        cause, title, frozenset(objects.split(",")), pattern, effects, reach, frozenset(same.split()), words, pings
     )
 
 
@@ -90,6 +92,10 @@ SETTING_KINDS: Final = (
         "hash-differs", "a switch hashes other fields than its siblings", "sysctl", r"multipath",
         frozenset({PacketEffect.REORDER}), SettingReach.NODE, "hash-polarisation elephant-collision one-path-only",
         "It spreads flows over fewer of its equal-cost paths, or moves them to others.",
+    ),
+    _kind(
+        "echo-differs", "a node does not answer pings, unlike its siblings", "sysctl", r"icmp_?echo|echo_ignore",
+        frozenset(), SettingReach.NODE, "", "Only pings are lost. RDMA does not depend on them.", pings=True,
     ),
     _kind(
         "forwarding-differs", "a node's IP stack forwards or accepts packets otherwise than its siblings", "sysctl",
@@ -197,10 +203,14 @@ def _is_new(setting: DifferingSetting) -> bool:
 
 
 def _of_route(setting: DifferingSetting, words: list[str]) -> str:
-    if not _is_new(setting) and setting.setting != "gateway":
-        return ""
     family = "-6 " if ":" in words[0] else ""
-    return f"ip {family}route del {' '.join(words)}"
+    if _is_new(setting) or (setting.setting == "gateway" and not words[0].endswith("/0")):
+        return f"ip {family}route del {' '.join(words)}"
+    if found := _NEXT_HOPS.search(setting.expected if setting.setting == "presence" else ""):
+        return f"ip {family}route replace {' '.join(words)} proto static {found[1]}"
+    if setting.setting == "next hops" and setting.expected.startswith(("via ", "dev ")):
+        return f"ip {family}route replace {' '.join(words)} {setting.expected}"
+    return ""
 
 
 def _of_rule(setting: DifferingSetting, words: list[str]) -> str:
@@ -229,6 +239,8 @@ def _of_filter(setting: DifferingSetting, words: list[str]) -> str:
 
 
 def _of_address(setting: DifferingSetting, words: list[str]) -> str:
+    if setting.setting == "presence" and setting.value.startswith("absent") and len(words) > 1:
+        return f"ip address add {words[0]} dev {words[1]}"
     extra = _is_new(setting) or (setting.setting == "owner" and words[1:] == ["lo"])
     return f"ip address del {words[0]} dev {words[1]}" if extra and len(words) > 1 else ""
 
@@ -282,6 +294,8 @@ def _said(name: str, value: str) -> str:
     return {"yes": "true", "no": "false"}.get(value, value)
 
 
+_NEXT_HOPS: Final = re.compile(r"protocol static, next hops ((?:via \S+ )?dev [^\s,]+)(?=$|, (?!via|dev))")
+"""Of a static route that is missing, its only next hop."""
 _BRIDGED: Final = {"yes": "on", "no": "off", "True": "on", "False": "off"}
 _NAMES_OF_SETTINGS: Final = (
     (re.compile(r"^dscp_to_priority\.(\d+)$"), r"map.dscp.\1"),

@@ -35,7 +35,7 @@ _MEMBERS: Final = {
     "unnamed": ("silent-drop",),
     "host": ("straggler-host",),
     "queue": ("queue-differs",),
-    "forwarding": ("forwarding-differs",),
+    "forwarding": ("forwarding-differs", "echo-differs"),
     "scheduler": ("scheduler-differs",),
     "capacity": ("incast", "parking-lot", "victim-flow"),
 }  # fmt: skip

@@ -144,6 +144,15 @@ def test_a_healthy_fabric_has_no_differences(file: str) -> None:
           next(each.mac for each in STATE.nodes["leaf1"].interfaces if each.name == "swp3"))),
         ("h2", lambda node: replace(node, addresses=(AddressAudit("eth1", "10.0.0.1/31", "global"),)),
          ("h2", "address 10.0.0.1/31 eth1", "owner", "h1, h2", "one node")),
+        ("spine1", lambda node: replace(node, routes=(*node.routes, RouteAudit(
+            "10.0.0.3/32", "main", "", "unicast", "boot", ("via fe80::1 dev swp4",)))),
+         ("spine1", "route 10.0.0.3/32", "presence", "present: via fe80::1 dev swp4", "absent")),
+        ("leaf1", lambda node: replace(node, routes=(*node.routes, RouteAudit(
+            "10.0.0.8/29", "main", "", "prohibit", "boot", ()))),
+         ("leaf1", "route 10.0.0.8/29", "presence", "present: prohibit", "absent")),
+        ("leaf1", lambda node: replace(node, sysctls=(*node.sysctls[:3], replace(node.sysctls[3], value="2"),
+                                                      *node.sysctls[4:])),
+         ("leaf1", "sysctl net.ipv4.conf.swp3.rp_filter", "value", "2", "0")),
         ("leaf2", lambda node: replace(node, daemons=(DaemonAudit("bgpd", False),)),
          ("leaf2", "daemon bgpd", "running", "no", "yes")),
         ("leaf2", lambda node: replace(node, bgp=(BgpSessionAudit(
@@ -161,6 +170,43 @@ def test_a_fault_is_named(
     node: str, change: Callable[[NodeAudit], NodeAudit], difference: tuple[str, str, str, str, str]
 ) -> None:
     assert difference in changed(node, change)
+
+
+def test_a_sysctl_is_of_its_node_even_if_the_other_end_of_the_link_has_the_same() -> None:
+    """Hosts do not forward. A leaf's port to one of them that does not, either, is a fault."""
+    nodes = dict(STATE.nodes)
+    for name, node in nodes.items():
+        ports = [each.name for each in node.interfaces]
+        forwards = "1" if node.role in {"leaf", "spine"} else "0"
+        values = {each: "0" if (name, each) == ("leaf2", "swp4") else forwards for each in ports}
+        more = tuple(SysctlAudit(f"net.ipv4.conf.{each}.forwarding", value) for each, value in values.items())
+        nodes[name] = replace(node, sysctls=(*node.sysctls, *more))
+    found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+    assert [(each.node, each.object, each.value) for each in found] == [
+        ("leaf2", "sysctl net.ipv4.conf.swp4.forwarding", "0")
+    ]
+
+
+def test_a_route_of_no_address_in_the_fabric_or_of_all_siblings_is_no_difference() -> None:
+    elsewhere = RouteAudit("192.0.2.0/24", "main", "", "blackhole", "static", ())
+    assert changed("leaf1", lambda node: replace(node, routes=(*node.routes, elsewhere))) == []
+    usual = RouteAudit("10.0.0.0/8", "main", "", "blackhole", "static", ())
+    nodes = {
+        name: replace(node, routes=(*node.routes, usual)) if node.role == "leaf" else node
+        for name, node in STATE.nodes.items()
+    }
+    assert differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY) == []
+
+
+@pytest.mark.parametrize(("count", "lacks", "differs"), [(0, True, True), (0, False, False), (3, True, False)])
+def test_a_session_without_prefixes_differs_if_its_peer_has_some_that_the_node_lacks(
+    count: int, *, lacks: bool, differs: bool
+) -> None:
+    session = BgpSessionAudit(
+        "swp1", "", "Established", 1, 2, 9, 3, ("ipv4Unicast",), 9, 1, 0, "", 0, {"ipv4Unicast": count}
+    )
+    found = changed("leaf1", lambda node: replace(node, bgp=(session,), routes=() if lacks else node.routes))
+    assert (("leaf1", "bgp session swp1", "ipv4Unicast prefixes", "0", "those of spine1") in found) is differs
 
 
 def test_a_link_that_differs_from_others_at_both_ends_is_no_difference() -> None:

@@ -102,7 +102,7 @@ def test_without_trouble_a_setting_has_no_effect() -> None:
         outcome=DiagnosisOutcome.HEALTHY, causes=(), unexplained=(), missing=(), start=0.0, end=2.0,
         differing=(ROUTE, FILTER),
     )  # fmt: skip
-    assert with_setting_causes(fine, TOPOLOGY) is fine
+    assert with_setting_causes(fine, TOPOLOGY) == fine
 
 
 def test_what_another_cause_explains_is_not_explained_again() -> None:
@@ -110,7 +110,10 @@ def test_what_another_cause_explains_is_not_explained_again() -> None:
     assert diagnosed([FILTER], "leaf1:swp3", causes=[storm], effect=PacketEffect.HOLD).causes == (storm,)
     mapped = cause("dscp-map-mismatch", "leaf1")
     differs = setting("leaf1", "port swp1", "dscp_to_priority.26", "swp1", value="0", expected="3")
-    assert diagnosed([differs], "leaf1:swp1--spine1:swp1", causes=[mapped]).causes == (mapped,)
+    (found,) = diagnosed([differs], "leaf1:swp1--spine1:swp1", causes=[mapped]).causes
+    assert found == replace(mapped, fix="rocelab qos set leaf1:swp1 map.dscp.26=3"), (
+        "the command for the port as it is"
+    )
 
 
 def test_settings_of_several_kinds_are_one_of_them() -> None:
@@ -131,6 +134,10 @@ def test_trouble_without_a_place_is_less_sure() -> None:
     [
         (ROUTE, "rocelab exec leaf1 -- ip route del 10.0.0.8/32"),
         (replace(ROUTE, object="route fd00::1/128 table 100"), "ip -6 route del fd00::1/128 table 100"),
+        (setting("h1", "route 0.0.0.0/0", value="absent", expected="present: type unicast, protocol static, "
+         "next hops via 10.0.0.0 dev eth1, scope global"), "ip route replace 0.0.0.0/0 proto static via 10.0.0.0 dev eth1"),
+        (setting("h1", "address 10.0.0.1/31 eth1", value="absent", expected="present: scope global"),
+         "ip address add 10.0.0.1/31 dev eth1"),
         (setting("h1", "rule inet 575 to 10.0.0.9"), "ip rule del pref 575 to 10.0.0.9"),
         (FORWARDING, "sysctl -w net.ipv4.ip_forward=1"),
         (FILTER, "tc filter del dev swp3 ingress pref 50"),
@@ -164,6 +171,14 @@ def test_the_table_names_causes_that_exist() -> None:
 
 
 def test_settings_of_tcp_and_logs_are_no_cause() -> None:
-    quiet = ("net.ipv4.tcp_sack", "net.ipv4.conf.all.log_martians", "net.ipv4.icmp_echo_ignore_all")
+    quiet = ("net.ipv4.tcp_sack", "net.ipv4.conf.all.log_martians")
     for name in quiet:
         assert kind_of(setting("h1", f"sysctl {name}", "value", value="1", expected="0")) is None
+
+
+def test_a_node_that_answers_no_pings_loses_pings_only() -> None:
+    deaf = setting("h1", "sysctl net.ipv4.icmp_echo_ignore_all", "value", value="1", expected="0")
+    ping = Evidence(says="not answered", of="h1:eth1", source="ping", value=0, at=1.0)
+    assert named(diagnosed([deaf], unexplained=[ping])) == [("echo-differs", ("h1",), 0.75)]
+    assert diagnosed([deaf], unexplained=[replace(ping, source="sweep")]).causes == ()
+    assert diagnosed([deaf], "h1:eth1").causes == ()

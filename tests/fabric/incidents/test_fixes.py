@@ -1,0 +1,70 @@
+"""The fix that ``diagnose`` prints, typed in as it is: the next diagnosis finds nothing, for each kind of setting.
+
+On plain links, which need no RDMA, and with the probes' packets alone.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.fabric.command import TOPOLOGIES, argv, rocelab
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.fabric, pytest.mark.long, pytest.mark.timeout(600)]
+NAME: Final = "fixes"
+AGAIN: Final = 3
+"""Diagnoses until the fabric is as it was: sessions come back after their timers."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    file: Path = tmp_path_factory.mktemp("topology") / "fixes.yaml"
+    text = (TOPOLOGIES / "clos-2x4.yaml").read_text(encoding="utf-8")
+    file.write_text(text.replace("name: clos-2x4", f"name: {NAME}"), encoding="utf-8")
+    rocelab("up", file, "--no-rdma")
+    yield
+    rocelab("down", "--fabric", NAME)
+
+
+def diagnosed() -> dict[str, Any]:
+    words = argv("diagnose", "--probe", "--seconds", "1", "--json", "--fabric", NAME)
+    found: dict[str, Any] = json.loads(subprocess.run(words, capture_output=True, check=False, text=True).stdout)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("node", "command", "cause", "place"),
+    [
+        ("leaf1", "ip route add blackhole 10.0.0.9/32", "route-differs", "leaf1"),
+        ("h7", "ip rule add pref 575 to 10.0.0.9 prohibit", "route-differs", "h7"),
+        ("h6", "ip route add 10.0.0.3/32 via 10.99.0.9 dev eth1 onlink", "route-differs", "h6"),
+        ("h3", "ip neigh replace 10.0.0.4 lladdr 02:de:ad:57:00:01 dev eth1 nud permanent", "stale-neighbour",
+         "h3:eth1"),
+        ("leaf1", "sysctl -qw net.ipv4.ip_forward=0", "forwarding-differs", "leaf1"),
+        ("leaf2", "sysctl -qw net.ipv4.conf.swp3.forwarding=0", "forwarding-differs", "leaf2:swp3"),
+        ("h2", "ip route del default", "default-route-lost", "h2:eth1"),
+        ("h5", "ip link set dev eth1 mtu 1500", "mtu-black-hole", "h5:eth1"),
+    ],
+)  # fmt: skip
+def test_the_printed_fix_mends_the_running_fabric(node: str, command: str, cause: str, place: str) -> None:
+    rocelab("exec", node, "--fabric", NAME, "--", *command.split())
+    first = diagnosed()["causes"][0]
+    assert first["cause"] == cause, first
+    assert any(place in each for each in first["places"])
+    for fix in first["fix"].split("; "):
+        words = shlex.split(fix)
+        assert words[:2] == ["rocelab", "exec"], fix
+        rocelab("exec", "--fabric", NAME, *words[2:])
+    for _ in range(AGAIN):
+        after = diagnosed()
+        if not after["causes"] and not after["differing"]:
+            break
+    assert (after["outcome"], after["causes"], after["differing"]) == ("unchecked", [], [])
