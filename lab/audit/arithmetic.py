@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from lab.audit.audited import AddressAudit, FabricAudit, NodeAudit, PortAudit, RouteAudit
     from lab.audit.placement import FabricRoles
-    from lab.model.topology import Topology
+    from lab.model.topology import Endpoint, Topology
 
 RULE: Final = "rule"
 """``Difference.against`` for what must hold."""
@@ -73,22 +73,28 @@ def _of_sessions(node: NodeAudit) -> Iterator[Difference]:
 
 
 def _of_advertisements(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
-    """Yield sessions that are up and bring no prefix, although the peer has some that the node lacks."""
+    """Yield sessions that are up and bring no prefix, although the peer has some to advertise."""
     for bgp in node.bgp:
         peer = placement.peers.get((node.name, bgp.peer))
         there = state.nodes.get(peer.node) if peer is not None and not bgp.vrf else None
-        if there is None or bgp.state != ESTABLISHED:
+        if peer is None or there is None or bgp.state != ESTABLISHED:
             continue
         for family, mark in (("ipv4Unicast", "."), ("ipv6Unicast", ":")):
-            if bgp.prefixes.get(family) == 0 and any(mark in each for each in _known(there) - _known(node)):
+            if bgp.prefixes.get(family) == 0 and any(mark in each for each in _advertised(there, peer, placement)):
                 silent = Difference.of(node.name, bgp, f"{family} prefixes", "0", f"those of {there.name}", RULE)
                 yield replace(silent, interface=bgp.peer)
 
 
-def _known(node: NodeAudit) -> set[str]:
-    """Return the prefixes that a node has learned from BGP, or has an address in."""
-    learned = {each.prefix for each in node.routes if each.table == MAIN and each.protocol == "bgp"}
-    return learned | {str(ip_interface(each.address).network) for each in node.addresses if each.scope == "global"}
+def _advertised(node: NodeAudit, port: Endpoint, placement: FabricRoles) -> Iterator[str]:
+    """Yield the prefixes that a node has for the other end of a port: of its hosts, and learned by other ports."""
+    for each in node.addresses:
+        peer = placement.peers.get((node.name, each.interface))
+        if peer is not None and each.scope == "global" and not placement.topology.node(peer.node).role.is_switch:
+            yield each.address
+    for route in node.routes:
+        others = any(port.interface not in hop.split() for hop in route.next_hops)
+        if route.table == MAIN and route.protocol == "bgp" and others:
+            yield route.prefix
 
 
 def _of_gateways(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
@@ -127,7 +133,10 @@ def _of_neighbours(node: NodeAudit, state: FabricAudit, placement: FabricRoles) 
 
 
 def _of_owners(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
-    """Yield addresses of several nodes. A gateway that several switches share is on an interface without a cable."""
+    """Yield addresses of several nodes. A gateway that several switches share is on an interface without a cable.
+
+    If only one of the owners has it in the network of its link, the others are wrong.
+    """
     owners: dict[str, list[tuple[str, AddressAudit]]] = defaultdict(list)
     for node in state.nodes.values():
         for each in node.addresses:
@@ -137,8 +146,23 @@ def _of_owners(state: FabricAudit, placement: FabricRoles) -> Iterator[Differenc
     for found in owners.values():
         names = dict.fromkeys(name for name, _ in found)
         if len(names) > 1:
-            for name, address in found:
+            linked = [each for each in found if _is_in_a_link_s_network(*each, state, placement)]
+            for name, address in [each for each in found if each not in linked] if len(linked) == 1 else found:
                 yield Difference.of(name, address, "owner", ", ".join(names), "one node", RULE)
+
+
+def _is_in_a_link_s_network(name: str, address: AddressAudit, state: FabricAudit, placement: FabricRoles) -> bool:
+    """Return whether the other end of an address's link has an address in the same network."""
+    peer = placement.peers.get((name, address.interface))
+    there = state.nodes.get(peer.node) if peer is not None else None
+    if peer is None or there is None:
+        return False
+    network = ip_interface(address.address).network
+    return any(
+        ip_interface(each.address).network == network
+        for each in there.addresses
+        if each.interface == peer.interface and each.scope == "global"
+    )
 
 
 def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from lab.diagnose.differing import DifferingSetting
     from lab.model.topology import Topology
 
+_FEWER_PATHS: Final = "one-path-only"
+"""The cause that is concluded from the number of next hops."""
 _AT_ITS_PLACE: Final = 0.93
 """Confidence, if packets are lost or altered within a setting's reach."""
 _NEARBY: Final = 0.75
@@ -78,7 +80,14 @@ def with_setting_causes(found: Diagnosis, topology: Topology) -> Diagnosis:
 
 
 def _with_remedy(cause: Found, settings: Sequence[DifferingSetting]) -> Found:
-    """Return a cause with the commands that restore the settings that it names, in place of its general fix."""
+    """Return a cause with the commands that restore the settings that it names, in place of its general fix.
+
+    If they are of one port, and the cause only names the port's node, the port is the place. Missing paths are those of
+    a session that brings no prefix, whichever switch lacks them.
+    """
+    sessions = dict.fromkeys(_place_of(each) for each in settings if each.kind == "bgp session")
+    if cause.cause == _FEWER_PATHS and sessions:
+        return replace(cause, places=tuple(sessions))
     mine = [
         each
         for each in settings
@@ -86,6 +95,9 @@ def _with_remedy(cause: Found, settings: Sequence[DifferingSetting]) -> Found:
         and cause.cause in kind.same
         and any(matches(place, _place_of(each)) for place in cause.places)
     ]
+    ports = {_place_of(each) for each in mine}
+    if len(ports) == 1 and len(cause.places) == 1 and {port.partition(":")[0] for port in ports} == {*cause.places}:
+        cause = replace(cause, places=tuple(ports))
     commands = list(dict.fromkeys(map(remedy, mine)))
     if cause.fault and commands and all(command.startswith("rocelab") for command in commands):
         return replace(cause, fix="; ".join(commands[:_FIXES]))

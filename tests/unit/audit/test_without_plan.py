@@ -198,15 +198,34 @@ def test_a_route_of_no_address_in_the_fabric_or_of_all_siblings_is_no_difference
     assert differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY) == []
 
 
-@pytest.mark.parametrize(("count", "lacks", "differs"), [(0, True, True), (0, False, False), (3, True, False)])
-def test_a_session_without_prefixes_differs_if_its_peer_has_some_that_the_node_lacks(
-    count: int, *, lacks: bool, differs: bool
+@pytest.mark.parametrize(("count", "differs"), [(0, True), (3, False)])
+@pytest.mark.parametrize(("node", "peer"), [("leaf1", "spine1"), ("spine1", "leaf1")])
+def test_a_session_without_prefixes_differs_if_its_peer_has_some(
+    node: str, peer: str, count: int, *, differs: bool
 ) -> None:
-    session = BgpSessionAudit(
-        "swp1", "", "Established", 1, 2, 9, 3, ("ipv4Unicast",), 9, 1, 0, "", 0, {"ipv4Unicast": count}
-    )
-    found = changed("leaf1", lambda node: replace(node, bgp=(session,), routes=() if lacks else node.routes))
-    assert (("leaf1", "bgp session swp1", "ipv4Unicast prefixes", "0", "those of spine1") in found) is differs
+    found = changed(node, lambda each: replace(each, bgp=(session(count),)))
+    assert ((node, "bgp session swp1", "ipv4Unicast prefixes", "0", f"those of {peer}") in found) is differs
+
+
+def test_a_spine_with_one_leaf_has_nothing_to_advertise() -> None:
+    topology = read_topology(Path(__file__).parents[3] / "topologies" / "one-leaf.yaml")
+    state = healthy(topology)
+    leaf = next(name for name, node in state.nodes.items() if node.role == "leaf")
+    nodes = {**state.nodes, leaf: replace(state.nodes[leaf], bgp=(session(0),))}
+    assert differences_without_plan(replace(state, nodes=nodes), topology) == []
+
+
+def session(count: int) -> BgpSessionAudit:
+    """A session that is up, and has brought so many prefixes."""
+    prefixes = {"ipv4Unicast": count}
+    return BgpSessionAudit("swp1", "", "Established", 1, 2, 9, 3, ("ipv4Unicast",), 9, 1, 0, "", 0, prefixes)
+
+
+def test_of_two_owners_the_one_outside_the_link_s_network_is_wrong() -> None:
+    at_its_link = STATE.nodes["h1"].addresses[-1]
+    on_loopback = AddressAudit("lo", f"{at_its_link.address.partition('/')[0]}/32", "global")
+    found = changed("h4", lambda node: replace(node, addresses=(*node.addresses, on_loopback)))
+    assert found == [("h4", f"address {on_loopback.address} lo", "owner", "h1, h4", "one node")]
 
 
 def test_a_link_that_differs_from_others_at_both_ends_is_no_difference() -> None:

@@ -111,9 +111,25 @@ def test_what_another_cause_explains_is_not_explained_again() -> None:
     mapped = cause("dscp-map-mismatch", "leaf1")
     differs = setting("leaf1", "port swp1", "dscp_to_priority.26", "swp1", value="0", expected="3")
     (found,) = diagnosed([differs], "leaf1:swp1--spine1:swp1", causes=[mapped]).causes
-    assert found == replace(mapped, fix="rocelab qos set leaf1:swp1 map.dscp.26=3"), (
-        "the command for the port as it is"
+    command = "rocelab qos set leaf1:swp1 map.dscp.26=3"
+    assert found == replace(mapped, places=("leaf1:swp1",), fix=command), "for the port as it is"
+
+
+def test_paths_that_are_missing_are_those_of_a_session_without_prefixes() -> None:
+    """Of a switch itself, or of the spine that has not learned them."""
+    silent = setting(
+        "spine2", "bgp session swp2", "ipv4Unicast prefixes", "swp2", value="0", expected="those of leaf2"
     )
+    (found,) = diagnosed([silent], causes=[cause("one-path-only", "leaf1")]).causes
+    assert found.places == ("spine2:swp2",)
+
+
+def test_a_cause_of_a_node_is_at_the_only_port_whose_setting_differs() -> None:
+    differs = setting("leaf1", "port swp1", "dscp_to_priority.26", "swp1", value="0", expected="3")
+    mapped = cause("dscp-map-mismatch", "leaf1")
+    assert [each.places for each in diagnosed([differs], causes=[mapped]).causes] == [("leaf1:swp1",)]
+    other = replace(differs, object="port swp2", interface="swp2")
+    assert [each.places for each in diagnosed([differs, other], causes=[mapped]).causes] == [("leaf1",)]
 
 
 def test_settings_of_several_kinds_are_one_of_them() -> None:
@@ -135,7 +151,8 @@ def test_trouble_without_a_place_is_less_sure() -> None:
         (ROUTE, "rocelab exec leaf1 -- ip route del 10.0.0.8/32"),
         (replace(ROUTE, object="route fd00::1/128 table 100"), "ip -6 route del fd00::1/128 table 100"),
         (setting("h1", "route 0.0.0.0/0", value="absent", expected="present: type unicast, protocol static, "
-         "next hops via 10.0.0.0 dev eth1, scope global"), "ip route replace 0.0.0.0/0 proto static via 10.0.0.0 dev eth1"),
+         "next hops via 10.0.0.0 dev eth1, scope global"),
+         "ip route replace 0.0.0.0/0 proto static via 10.0.0.0 dev eth1"),
         (setting("h1", "address 10.0.0.1/31 eth1", value="absent", expected="present: scope global"),
          "ip address add 10.0.0.1/31 dev eth1"),
         (setting("h1", "rule inet 575 to 10.0.0.9"), "ip rule del pref 575 to 10.0.0.9"),
