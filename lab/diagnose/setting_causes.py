@@ -82,8 +82,8 @@ def with_setting_causes(found: Diagnosis, topology: Topology) -> Diagnosis:
 def _with_remedy(cause: Found, settings: Sequence[DifferingSetting]) -> Found:
     """Return a cause with the commands that restore the settings that it names, in place of its general fix.
 
-    If they are of one port, and the cause only names the port's node, the port is the place. Missing paths are those of
-    a session that brings no prefix, whichever switch lacks them.
+    If they are of one port, and the cause only names the port's node, the port is the place. Missing paths are
+    those of a session that brings no prefix, whichever switch lacks them.
     """
     sessions = dict.fromkeys(_place_of(each) for each in settings if each.kind == "bgp session")
     if cause.cause == _FEWER_PATHS and sessions:
