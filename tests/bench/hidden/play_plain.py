@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from lab.backends.backend import Fabric
     from tests.bench.hidden.hidden_fault import HiddenFault
 
-KIND: Final = "plain"
 FABRICS: Final = ("clos-2x4", "rails", "four-spines")
 """Two leaf-spine fabrics and a rail-optimised one: overlays need VRFs, or bridges that know VLANs."""
 _DEVICES: Final = (mtu, mac, another_address, shared_address, carrier)
@@ -80,7 +79,7 @@ def main() -> int:
 
 def play_plain(seeds: Sequence[int], output: Path) -> list[dict[str, Any]]:
     """Play the seeds that have no result yet, one fabric after the other; return the results of all."""
-    results = SeedResults(output, KIND)
+    results = SeedResults(output, score.PLAIN)
     (output / "results").mkdir(parents=True, exist_ok=True)
     for fabric in FABRICS:
         mine = results.missing(seed for seed in seeds if fabric_of(seed) == fabric)

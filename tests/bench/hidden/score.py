@@ -2,8 +2,8 @@
 
     python -m tests.bench.hidden.score FOLDER... [--into lab/docs/diagnose.md]
 
-A folder is the output of ``./scripts/catalogue --hidden``. Its recordings are diagnosed again, with the current
-rules. Ground truth is read here and nowhere else.
+A folder is the output of ``./scripts/catalogue --hidden``, or of ``play_plain``. Its recordings are diagnosed again,
+with the current rules. Ground truth is read here and nowhere else.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from lab.diagnose.diagnosis import Diagnosis
 
 KIND: Final = "hidden"
+PLAIN: Final = "plain"
+"""The results of ``play_plain``."""
 HEADING: Final = "## Faults outside the catalogue: score"
 _SURE: Final = 0.8
 """A wrong answer must not have a higher confidence."""
@@ -225,7 +227,12 @@ def main() -> None:
     options.add_argument("folders", nargs="+", type=Path)
     options.add_argument("--into", type=Path)
     asked = options.parse_args()
-    scores = [each for folder in asked.folders for each in scored(folder, SeedResults(folder, KIND).all())]
+    scores = [
+        each
+        for folder in asked.folders
+        for kind in (KIND, PLAIN)
+        for each in scored(folder, SeedResults(folder, kind).all())
+    ]
     show(scores)
     if asked.into is not None:
         write_page(asked.into, scores)
