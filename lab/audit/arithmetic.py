@@ -24,7 +24,7 @@ RULE: Final = "rule"
 """``Difference.against`` for what must hold."""
 _LEARNED: Final = frozenset({"bgp", "ospf", "isis"})
 _MADE: Final = _LEARNED | {"kernel", "ra", "redirect", "eigrp", "rip", "babel", "zebra", "nhrp"}
-"""Protocols of routes that nobody typed in (ip-route(8))."""
+"""Protocols of routes that are not manual (ip-route(8))."""
 _OWN: Final = frozenset({"local", "broadcast", "multicast", "anycast"})
 """Types of routes that lead to no other node."""
 _MAPPED: Final = "169.254.0.1"
@@ -166,7 +166,7 @@ def _is_in_a_link_s_network(name: str, address: AddressAudit, state: FabricAudit
 
 
 def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
-    """Return routes that nobody learned, to a part of the fabric, and that most nodes of the same tier lack.
+    """Return manual routes to a part of the fabric that most nodes of the same tier lack.
 
     A route to fewer addresses takes precedence over those that are learned (RFC 1812 section 5.2.4.3), as a blackhole
     or over one path of several. Default routes are left out: hosts have them.
@@ -179,12 +179,12 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
     }
     by_role: dict[str, list[list[RouteAudit]]] = defaultdict(list)
     for name, node in state.nodes.items():
-        by_role[placement.roles(name, "")[0]].append([each for each in node.routes if _is_typed_in(each)])
+        by_role[placement.roles(name, "")[0]].append([each for each in node.routes if _is_manual(each)])
     found: list[Difference] = []
     for name, node in state.nodes.items():
         siblings = by_role[placement.roles(name, "")[0]]
         own = {ip_interface(each.address).ip for each in node.addresses}
-        for route in filter(_is_typed_in, node.routes):
+        for route in filter(_is_manual, node.routes):
             having = sum(any(each.prefix == route.prefix for each in routes) for routes in siblings)
             network = ip_network(route.prefix, strict=False)
             if 2 * having < max(FEWEST, len(siblings)) and any(each in network for each in targets - own):
@@ -193,7 +193,7 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
     return found
 
 
-def _is_typed_in(route: RouteAudit) -> bool:
+def _is_manual(route: RouteAudit) -> bool:
     """Return whether neither the kernel nor a routing protocol made a route, and it is no default route."""
     return route.protocol not in _MADE and not route.prefix.endswith("/0") and route.type not in _OWN
 

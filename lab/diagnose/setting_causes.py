@@ -29,7 +29,7 @@ _AT_ITS_PLACE: Final = 0.93
 _NEARBY: Final = 0.75
 """The same, if something is wrong at its node or the next one, and the place of the packets is not known."""
 _ANYWHERE: Final = 0.6
-"""The same, if something is wrong, and nobody knows where."""
+"""The same, if something is wrong at an unknown place."""
 _FIXES: Final = 8
 """The maximum number of commands of a fix."""
 _LINES: Final = 8
@@ -137,7 +137,7 @@ def _suspects(settings: Sequence[DifferingSetting]) -> Iterable[_Suspects]:
         whole = groups.get((cause, node, ""))
         if interface and whole:  # the node's own setting has changed those of its interfaces
             continue
-        yield _Suspects(kinds[cause], node, _place_of(mine[0]), tuple(mine))
+        yield _Suspects(kind=kinds[cause], node=node, place=_place_of(mine[0]), settings=tuple(mine))
 
 
 def _is_cabled(interface: str) -> bool:

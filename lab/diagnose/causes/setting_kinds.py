@@ -57,8 +57,9 @@ def _kind(  # noqa: PLR0913, PLR0917 - a row has that many columns
 ) -> SettingKind:  # fmt: skip
     pattern = re.compile(fields) if fields else _ALL
     return SettingKind(
-        cause, title, frozenset(objects.split(",")), pattern, effects, reach, frozenset(same.split()), words, pings
-    )
+        cause=cause, title=title, objects=frozenset(objects.split(",")), fields=pattern, effects=effects, reach=reach,
+        same=frozenset(same.split()), words=words, pings=pings,
+    )  # fmt: skip
 
 
 SETTING_KINDS: Final = (
@@ -295,7 +296,7 @@ def _said(name: str, value: str) -> str:
 
 
 _NEXT_HOPS: Final = re.compile(r"protocol static, next hops ((?:via \S+ )?dev [^\s,]+)(?=$|, (?!via|dev))")
-"""Of a static route that is missing, its only next hop."""
+"""The only next hop of a static route that is missing."""
 _BRIDGED: Final = {"yes": "on", "no": "off", "True": "on", "False": "off"}
 _NAMES_OF_SETTINGS: Final = (
     (re.compile(r"^dscp_to_priority\.(\d+)$"), r"map.dscp.\1"),

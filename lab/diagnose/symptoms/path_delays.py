@@ -1,7 +1,6 @@
 """Symptoms from the delays of sweeps: paths that are slower than others of as many hops, and NICs with a slow link.
 
-What the configuration of the ports on a path says about the length of their links is subtracted: a link that is
-longer by design is not slow.
+The delay that the configuration of a port gives its link is subtracted: a link that is longer by design is not slow.
 """
 
 from __future__ import annotations

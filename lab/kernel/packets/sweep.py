@@ -65,14 +65,14 @@ class SweepFlow:
     interface: str
     """Interface of the receiver."""
     src: IPv4Address | IPv6Address
-    """Of the same version as ``dst``."""
+    """The address of the sender, of the same version as ``dst``."""
     dst: IPv4Address | IPv6Address
     port: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    """What differs between the versions of IP."""
+    """The differences between the versions of IP."""
 
     ethertype: int
     fields: type[Ipv4Fields] | type[Ipv6Fields]

@@ -2,9 +2,9 @@
 
     python -m tests.private_machine python -m tests.bench.hidden.play_plain --runs N [--seed S] [--output DIR]
 
-A run costs ten seconds where one in the VM costs minutes. Of the grammar's rules those are drawn whose actions need
-neither RDMA nor emulated ports. Each run has a healthy window, and one with the fault. Whether each pair of hosts can
-talk is asked by pings that the diagnosis does not see.
+A run costs ten seconds where one in the VM costs minutes. It draws the grammar's rules whose actions need neither
+RDMA nor emulated ports. Each run has a healthy window, and one with the fault. Pings that the diagnosis
+does not see show which pairs can talk.
 """
 
 from __future__ import annotations
