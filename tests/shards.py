@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from lab.vm.host import vm_state
 from tests.forks import ENDED
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ _ALL_MARKED: Final = re.compile(r"^pytestmark = .*\bmark\.long\b", re.MULTILINE)
 _NO_TESTS: Final = 5
 """pytest's exit code when its arguments deselect all tests."""
 _INTERRUPTED: Final = 130
+_UTIME: Final = 11
+"""Index of utime among the fields of /proc/PID/stat after the command's name; stime follows (proc(5), 14 and 15)."""
 _COUNT: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?)")
 _COUNTED: Final = ("passed", "failed", "error", "skipped")
 _SLOWEST: Final = ("--durations=4", "--durations-min=5")
@@ -59,6 +62,8 @@ class Outcome:
     seconds: float
     code: int
     output: str
+    cpu: float | None = None
+    """Seconds of a core that its VM used, idle loop included; None if the place is no VM."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -84,13 +89,14 @@ class Shard(threading.Thread):
         """Take files until there are none."""
         with contextlib.suppress(queue.Empty):
             while True:
-                file, began = self._files.get_nowait(), time.monotonic()
+                file, began, used = self._files.get_nowait(), time.monotonic(), self._forks.cpu_seconds()
                 try:
                     code, output = self._forks.tested(file)
                 except Exception:  # noqa: BLE001 - whoever waits for the file's outcome would wait for ever
                     code, output = 1, traceback.format_exc()
                     self._forks.end()
-                self._outcomes.put(Outcome(file, time.monotonic() - began, code, output))
+                cpu = None if (now := self._forks.cpu_seconds()) is None or used is None else now - used
+                self._outcomes.put(Outcome(file, time.monotonic() - began, code, output, cpu))
         self._forks.close()
 
 
@@ -104,6 +110,10 @@ class Forks:
     def prepare(self) -> tuple[int, str]:
         """Prepare for their start: an exit code, and the output where it is not 0."""
         return 0, ""
+
+    def cpu_seconds(self) -> float | None:
+        """Seconds of a core that they have used so far; None if that is not known."""
+        return None
 
     def dispose(self) -> None:
         """End them, and what was prepared, whatever runs."""
@@ -155,6 +165,17 @@ class VmForks(Forks):
         """The VM is up. One after the other: the first boots, and the others continue from what it has saved."""
         with self._starting:
             return ended(*rocelab("vm", "up", "--name", self._vm, "--time", "virtual"))
+
+    def cpu_seconds(self) -> float | None:
+        """Those of the VM's process (proc(5): utime and stime); 0 before it is started."""
+        running = vm_state.state_folder(self._vm).running()
+        if running is None:
+            return 0.0
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            stat = Path(f"/proc/{running.pid}/stat").read_text(encoding="utf-8", errors="replace")
+            used = stat.rpartition(")")[2].split()[_UTIME : _UTIME + 2]
+            return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
+        return None
 
     def dispose(self) -> None:
         """Its VM is down, and so are they."""
@@ -255,7 +276,8 @@ def shown(outcome: Outcome) -> Outcome:
     if outcome.good:
         lines = [line for line in lines[:-1] if _DURATION.match(line)] + lines[-1:]
     print("\n".join(lines), flush=True)
-    print(f"--- {outcome.file}: {outcome.seconds:.0f} s, exit code {outcome.code}", flush=True)
+    cpu = "" if outcome.cpu is None else f", {outcome.cpu:.0f} s of a core"
+    print(f"--- {outcome.file}: {outcome.seconds:.0f} s{cpu}, exit code {outcome.code}", flush=True)
     return outcome
 
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 
+from lab.vm.host import vm_state
 from tests import shards
 from tests.fabric_workers import FABRIC
 from tests.patience import PATIENCE
 from tests.shards import Outcome
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 RED = Outcome("tests/vm/fabrics/test_qos.py", 9.0, 1, """
 FAILED or not, a line of somebody's output
@@ -78,6 +86,31 @@ def test_of_a_green_file_the_sums_are_shown_and_what_took_long(capsys: pytest.Ca
         "2 passed in 30.00s",
         "--- tests/vm/test_a.py: 200 s, exit code 0",
     ]
+
+
+def test_seconds_of_a_core_are_shown_where_they_are_known(capsys: pytest.CaptureFixture[str]) -> None:
+    shards.shown(Outcome("tests/vm/test_a.py", 200.0, 0, "2 passed in 30.00s\n", 61.7))
+    assert capsys.readouterr().out.splitlines()[-1] == "--- tests/vm/test_a.py: 200 s, 62 s of a core, exit code 0"
+
+
+def test_a_vm_that_is_not_up_has_used_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ROCELAB_VM_STATE", str(tmp_path / "vm"))
+    assert shards.VmForks("test0", []).cpu_seconds() == 0.0
+
+
+def test_the_seconds_of_a_vm_are_those_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process stands for the VM's: what it computes between two looks is what is added."""
+    vm = SimpleNamespace(running=lambda: SimpleNamespace(pid=os.getpid()))
+    monkeypatch.setattr(vm_state, "state_folder", lambda _name: vm)
+    forks = shards.VmForks("test0", [])
+    began = forks.cpu_seconds()
+    assert began is not None
+    ends = time.process_time() + 0.2
+    while time.process_time() < ends:
+        pass
+    used = forks.cpu_seconds()
+    assert used is not None
+    assert 0.15 <= used - began <= time.process_time() - (ends - 0.2) + 0.05
 
 
 def test_a_file_whose_tests_cannot_be_run_fails_and_the_others_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
