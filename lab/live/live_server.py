@@ -1,4 +1,4 @@
-"""The server of the live page: on the loopback, for those who have the token, and bounded.
+"""The server of the live page: on the loopback, for browsers that have the token, and bounded.
 
 The URL carries a token that is valid once. Its answer is the page, with a cookie for further requests. Requests by a
 foreign name (DNS rebinding) or from another page (cross-site request forgery) are rejected.

@@ -19,7 +19,7 @@ from lab.cli.kit.child_command import PROGRAM, child_command
 from lab.cli.kit.complete import FabricOption, fabric_names
 from lab.cli.kit.interrupt import ends_on_signals
 from lab.cli.kit.open_fabric import open_fabric
-from lab.cli.kit.output import JsonFlag, print_json, stdout
+from lab.cli.kit.output import JsonFlag, stdout
 from lab.errors import OperationFailed, UsageError
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class _Live:
 
     def _say(self, url: str, before: str = "open ") -> None:
         if self._as_json:
-            print_json({"fabric": self._feed.name, "url": url})
+            sys.stdout.write(json.dumps({"fabric": self._feed.name, "url": url}) + "\n")  # an object a line
             sys.stdout.flush()
         else:
             self._print(f"{before}{url}{'; Ctrl-C ends it' if before == 'open ' else ''}")
