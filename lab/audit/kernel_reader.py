@@ -25,6 +25,7 @@ from lab.audit.audited import (
     RuleAudit,
     VlanAudit,
 )
+from lab.dataplane.impair import FILTER_NAMES
 from lab.kernel.netlink.client import dump
 from lab.kernel.netlink.ip_state import documents
 from lab.kernel.process.process import find_tool
@@ -273,14 +274,21 @@ def _qdisc(shown: Shown) -> QdiscAudit:
 
 
 def _filters(namespace: Namespace, queues: Iterable[Shown]) -> Iterator[FilterAudit]:
-    """Yield the filters of all hooks, and of root qdiscs with classes."""
+    """Yield the filters of all hooks, and of root qdiscs with classes.
+
+    Impairments are left out: they emulate a faulty cable or device, which no setting of a real node shows.
+    """
     places = [(str(each["dev"]), hook) for each in queues for hook in _places(each)]
     if not places:
         return
     lines = [f"filter show dev {device} {hook}" for device, hook in places]
     for (device, hook), listed in zip(places, _ask(namespace, "tc", lines), strict=True):
         # The first entry of each priority only reports its existence.
-        yield from (_filter(device, hook, each) for each in listed if each.get("options"))
+        yield from (_filter(device, hook, each) for each in listed if _is_setting(each.get("options")))
+
+
+def _is_setting(options: Any) -> bool:
+    return bool(options) and options.get("bpf_name") not in FILTER_NAMES
 
 
 def _places(queue: Shown) -> tuple[str, ...]:

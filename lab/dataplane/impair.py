@@ -38,6 +38,8 @@ _MAP: Final = "truth"
 _NAME: Final = "rl_impair"
 _NAME_WITH_HOOKS: Final = "rl_impair_hooks"
 """The name of filters on a clsact qdisc that an impairment created; the last of them to be removed deletes it."""
+FILTER_NAMES: Final = frozenset({_NAME, _NAME_WITH_HOOKS})
+"""The names of the tc filters that are impairments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,7 @@ def _find(found: list[Filter], place: ImpairmentHook) -> Filter | None:
 
 
 def _is_ours(found: Filter) -> bool:
-    return found.name in {_NAME, _NAME_WITH_HOOKS}
+    return found.name in FILTER_NAMES
 
 
 def _plain(value: np.uint64 | np.ndarray) -> int | dict[int, int]:

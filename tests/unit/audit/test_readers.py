@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from lab.audit import kernel_reader
 from lab.audit.kernel_reader import parse_routes
 from lab.audit.nft_reader import parse_ruleset
 from lab.audit.router_reader import configuration_lines, parse_neighbors
+from lab.kernel.process.netns import Namespace
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_routes_of_every_type() -> None:
@@ -50,6 +55,20 @@ def test_nft_rules_have_their_hits_apart() -> None:
         ("inet t c", "hook forward policy drop", 0, 0),
         ("inet t c", '[{"match": {"op": "=="}}, {"drop": null}]', 7, 900),
     ]
+
+
+def test_a_filter_that_emulates_a_faulty_cable_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other programs and classifiers at the same hook are; the first entry of a priority has no options."""
+    shown = [
+        {"protocol": "all", "pref": 7, "kind": "bpf", "chain": 0},
+        {"protocol": "all", "pref": 7, "kind": "bpf", "options": {"handle": "0x1", "bpf_name": "rl_impair"}},
+        {"protocol": "all", "pref": 8, "kind": "bpf", "options": {"handle": "0x1", "bpf_name": "port_rx"}},
+        {"protocol": "ip", "pref": 9, "kind": "u32", "options": {"fh": "800::800", "actions": [{"kind": "gact"}]}},
+    ]
+    monkeypatch.setattr(kernel_reader, "_ask", lambda _space, _program, lines: [shown for _ in lines])
+    queues = [{"dev": "swp1", "kind": "clsact"}]
+    found = list(kernel_reader._filters(Namespace("leaf1"), queues))
+    assert {(each.priority, each.kind) for each in found} == {(8, "bpf"), (9, "u32")}
 
 
 def test_configuration_lines_have_their_contexts() -> None:
