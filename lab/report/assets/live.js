@@ -249,7 +249,7 @@ function goLive() {
 }
 
 function showState(lost) {
-  const state = over ? "ended" : lost ? "connection lost" : following ? "live" : "rewound: back to live";
+  const state = over ? "ended" : lost ? "connection lost" : zero === null ? "connecting" : following ? "live" : "rewound: back to live";
   $("state").textContent = state;
   $("state").className = `chip ${over || lost ? "lost" : following ? "present" : "past"}`;
 }
