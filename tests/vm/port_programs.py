@@ -90,6 +90,7 @@ WRITTEN: Final = 0x200
 NO_PORT: Final = 0x3FFFF
 
 GROUP: Final = port_layout.TYPES.record("rl_group")
+HEAP: Final = port_layout.TYPES.record("rl_heap")
 _NO_GROUP: Final = bytes(GROUP.itemsize)
 QP_KEY: Final = port_layout.TYPES.record("rl_qp_key")
 QP_PAIR: Final = port_layout.TYPES.record("rl_qp_pair")
@@ -202,6 +203,21 @@ class Switch:
                 assert library().bpf_map_lookup_elem(slots, ctypes.byref(key), place) == 0
                 found[number] = np.frombuffer(place.raw, port_layout.SLOT)[0]
         return found
+
+    def heap(self, nic: int) -> tuple[Any, Any]:
+        """Return the heap of a NIC, of the type ``HEAP``, and the limiters that say that they are in it.
+
+        Both are of one moment: what changes meanwhile has another time, and is read again.
+        """
+        found = [ctypes.create_string_buffer(HEAP.itemsize) for _ in range(2)]
+        first = nic * port_layout.LIMITERS
+        with self._map("heaps") as heaps:
+            while True:
+                for copy in found:
+                    waiting = self.maps.limiters["in_heap"][first : first + port_layout.LIMITERS].nonzero()[0]
+                    assert library().bpf_map_lookup_elem(heaps, ctypes.byref(ctypes.c_uint32(nic)), copy) == 0
+                if found[0].raw == found[1].raw:
+                    return np.frombuffer(found[0].raw, HEAP)[0], waiting
 
     def rx(self, packet: bytes, port: int = SWP1, repeat: int = 1) -> Outcome:
         """``port_rx`` on a packet that comes in by a port."""

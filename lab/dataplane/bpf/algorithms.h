@@ -48,6 +48,14 @@ static __always_inline bool rl_is_done(const struct rl_limiter *limiter, const s
 	return limiter->algorithm == RL_CC_DCQCN && rl_dcqcn_is_done(limiter, config);
 }
 
+/* Whether on_timer has something to do. */
+static __always_inline bool rl_has_event(const struct rl_limiter *limiter, const struct rl_config *config, __u64 now)
+{
+	if (!rl_is_current(limiter, &config->cc))
+		return true;
+	return limiter->algorithm == RL_CC_DCQCN && rl_dcqcn_has_event(limiter, now);
+}
+
 static __always_inline void rl_on_timer(struct rl_limiter *limiter, const struct rl_config *config, __u64 now)
 {
 	if (!limiter->started)

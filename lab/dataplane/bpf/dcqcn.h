@@ -17,7 +17,6 @@
 
 #define RL_ALPHA_FRACTION 16 /* bits of alpha below NVIDIA's ten: cut off to those, rates differ by up to 45% from the paper's */
 #define RL_ALPHA_UNIT 1024
-#define RL_MOST_DECAYS 20000 /* after which alpha is 0, for every g up to 1023 */
 #define RL_MOST_INCREASES 16384
 
 /* What an update retains of alpha. */
@@ -38,7 +37,6 @@ static __always_inline __u32 rl_raise_alpha(const struct rl_cc_config *cc, __u64
 static __always_inline void rl_run_alpha(struct rl_limiter *limiter, const struct rl_cc_config *cc, __u64 until)
 {
 	__u64 period = cc->dce_tcp_rtt ?: 1, times;
-	__u32 i;
 
 	if (limiter->alpha_at > until)
 		return;
@@ -49,10 +47,10 @@ static __always_inline void rl_run_alpha(struct rl_limiter *limiter, const struc
 		limiter->alpha_flag = 0;
 		times--;
 	}
-	bpf_for(i, 0, RL_MOST_DECAYS) {
-		if (!limiter->alpha || i >= times)
-			break;
+	/* After 13,000 turns alpha is 0 for every g up to 1023, so none is left for rl_may_loop to end. */
+	while (limiter->alpha && times && rl_may_loop()) {
 		limiter->alpha = rl_decay(cc, limiter->alpha);
+		times--;
 	}
 }
 
@@ -111,6 +109,14 @@ static __always_inline void rl_cut_rate(struct rl_limiter *limiter, const struct
 	limiter->time_stage = limiter->byte_stage = 0;
 	limiter->bytes = 0;
 	limiter->increase_at = now + cc->rpg_time_reset;
+}
+
+/* Whether a timer has fired that changes anything. The one of alpha, once that is 0, only has to be advanced before the
+ * next CNP, which does so. */
+static __always_inline bool rl_dcqcn_has_event(const struct rl_limiter *limiter, __u64 now)
+{
+	return limiter->increase_at <= now || (limiter->decrease_flag && limiter->decrease_at <= now) ||
+	       (limiter->alpha_at <= now && (limiter->alpha | limiter->alpha_flag));
 }
 
 /* Run the timers up to `now`. */

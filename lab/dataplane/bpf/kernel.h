@@ -127,6 +127,24 @@ static __always_inline __u64 rl_has_come(__u64 at, __u64 now)
 	return left >> 63 ^ 1;
 }
 
+/*
+ * True; the condition of a loop that the verifier must not follow turn by turn, at the cost of three instructions a turn
+ * (`may_goto`, Linux 6.9). A call of a function may turn 65,535 times before the kernel looks at its clock, and a loop of
+ * more could be ended after 250 ms (Linux 6.15), as if this were false. So every loop must have a smaller bound of its own.
+ */
+#define rl_may_loop()                                                                                                 \
+	({                                                                                                            \
+		__label__ ends, goes_on;                                                                              \
+		bool may = true;                                                                                      \
+                                                                                                                      \
+		__asm__ goto("1: .byte 0xe5, 0; .long ((%l[ends] - 1b - 8) / 8) & 0xffff; .short 0" ::::ends);        \
+		goto goes_on;                                                                                         \
+	ends:                                                                                                         \
+		may = false;                                                                                          \
+	goes_on:                                                                                                      \
+		may;                                                                                                  \
+	})
+
 /* All bits as `bit` is. */
 static __always_inline __u64 rl_ones(__u64 bit)
 {

@@ -60,6 +60,8 @@ struct rl_state {
 	__u32 reviewed; /* of a NIC: limiters that have been looked at, whether their QPs have recovered */
 	__u64 cnp_sent_at; /* when the last CNP was, where their minimum distance is the port's */
 	__u64 wake; /* when the qdisc looks again; in memory, so that the verifier sees one value whatever set it */
+	__u64 armed; /* when its timer fires, if that is still to come */
+	__u64 reviewed_at; /* of a NIC: when a limiter has been looked at last */
 	__u32 disturbed; /* whether the cable is as rl_cable says; user space sets it */
 	struct rl_list list[RL_LISTS];
 };
@@ -112,7 +114,8 @@ struct rl_due {
 /* The limiters of a NIC that have packets to send, the earliest first: a binary heap. */
 struct rl_heap {
 	__u32 count;
-	__u32 cursor; /* of the loop at work */
+	__u32 cursor, turns; /* of the loop at work */
+	__u32 vacant; /* the first has been taken off, and its place waits for the next that comes */
 	struct rl_due due[RL_LIMITERS];
 };
 

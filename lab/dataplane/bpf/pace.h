@@ -17,10 +17,11 @@
 #include "queue.h"
 #include "rtt.h"
 
-#define RL_HEAP_DEPTH 11 /* of RL_LIMITERS entries */
 #define RL_PACE_OVERHEAD 24 /* FCS, preamble and gap: rates are those of the wire */
 #define RL_PACE_CREDIT 1000000ull /* ns for which a QP may make up when it was sent late */
+#define RL_PACE_SLACK 50000ull /* ns that a packet may leave late, so that the timer fires for several at once */
 #define RL_RELEASES 64 /* packets that one dequeue releases at most */
+#define RL_REVIEWS_APART 50000ull /* ns between two reviews of limiters */
 
 static __always_inline struct rl_limiter *rl_find_limiter(const struct rl_port *port, __u32 index)
 {
@@ -51,32 +52,6 @@ static __always_inline struct rl_due *rl_due_at(struct rl_heap *heap, __u32 plac
 	return &heap->due[place & (RL_LIMITERS - 1)];
 }
 
-/* Have a limiter's first packet wait for its time. The place that the loop has reached is kept in memory: of what is
- * there the verifier knows nothing, so that all turns of the loop are one to it. */
-__noinline int rl_heap_push(__u32 id, __u32 index, __u64 at)
-{
-	struct rl_heap *heap;
-	struct rl_port port;
-	__u32 place, i;
-
-	if (!rl_find(&port, id))
-		return 0;
-	heap = rl_find_heap(&port);
-	if (!heap || heap->count >= RL_LIMITERS)
-		return 0;
-	heap->cursor = heap->count++;
-	bpf_for(i, 0, RL_HEAP_DEPTH) {
-		place = heap->cursor;
-		if (!place || rl_due_at(heap, (place - 1) / 2)->at <= at)
-			break;
-		*rl_due_at(heap, place) = *rl_due_at(heap, (place - 1) / 2);
-		heap->cursor = (place - 1) / 2;
-	}
-	rl_due_at(heap, heap->cursor)->at = at;
-	rl_due_at(heap, heap->cursor)->limiter = index;
-	return 0;
-}
-
 /* The earlier of the two below a place, or RL_LIMITERS when there is none, or none before `at`. */
 static __always_inline __u32 rl_heap_child(struct rl_heap *heap, __u32 place, __u64 at)
 {
@@ -89,41 +64,90 @@ static __always_inline __u32 rl_heap_child(struct rl_heap *heap, __u32 place, __
 	return rl_due_at(heap, child)->at < at ? child : RL_LIMITERS;
 }
 
-/* Take the earliest off the heap. */
-__noinline int rl_heap_pop(__u32 id)
+/* Move the cursor up from the end, or down from the vacant first place, to where `at` belongs. It is kept in memory: of
+ * what is there the verifier knows nothing, so that all turns of a loop are one to it. A loop turns at most as often as
+ * the heap is deep: 11 times, far from what rl_may_loop ends. */
+static __always_inline void rl_heap_seek(struct rl_heap *heap, __u64 at)
 {
-	struct rl_due moved;
+	__u32 other;
+
+	if (heap->vacant) {
+		heap->vacant = 0;
+		heap->cursor = 0;
+		while (rl_may_loop()) {
+			other = rl_heap_child(heap, heap->cursor, at);
+			if (other >= RL_LIMITERS)
+				break;
+			*rl_due_at(heap, heap->cursor) = *rl_due_at(heap, other);
+			heap->cursor = other;
+		}
+		return;
+	}
+	heap->cursor = heap->count++;
+	while (rl_may_loop()) {
+		other = (heap->cursor - 1) / 2;
+		if (!heap->cursor || rl_due_at(heap, other)->at <= at)
+			break;
+		*rl_due_at(heap, heap->cursor) = *rl_due_at(heap, other);
+		heap->cursor = other;
+	}
+}
+
+/* Have a limiter's first packet wait for its time. */
+__noinline int rl_heap_push(__u32 id, __u32 index, __u64 at)
+{
 	struct rl_heap *heap;
 	struct rl_port port;
-	__u32 child, i;
 
 	if (!rl_find(&port, id))
 		return 0;
 	heap = rl_find_heap(&port);
-	if (!heap || !heap->count)
+	if (!heap || (!heap->vacant && heap->count >= RL_LIMITERS))
 		return 0;
-	heap->count--;
-	moved = *rl_due_at(heap, heap->count);
-	heap->cursor = 0;
-	bpf_for(i, 0, RL_HEAP_DEPTH) {
-		child = rl_heap_child(heap, heap->cursor, moved.at);
-		if (child >= RL_LIMITERS)
-			break;
-		*rl_due_at(heap, heap->cursor) = *rl_due_at(heap, child);
-		heap->cursor = child;
-	}
-	*rl_due_at(heap, heap->cursor) = moved;
+	rl_heap_seek(heap, at);
+	rl_due_at(heap, heap->cursor)->at = at;
+	rl_due_at(heap, heap->cursor)->limiter = index;
 	return 0;
+}
+
+/* When the earliest is due, or RL_NEVER. */
+static __always_inline __u64 rl_heap_first(struct rl_heap *heap)
+{
+	__u64 at;
+
+	if (!heap->vacant)
+		return heap->count ? heap->due[0].at : RL_NEVER;
+	if (heap->count < 2)
+		return RL_NEVER;
+	at = heap->due[1].at;
+	return heap->count > 2 && heap->due[2].at < at ? heap->due[2].at : at;
+}
+
+/*
+ * Take the earliest off the heap, which is not empty: its limiter. Its place stays vacant. Mostly the QP's next packet
+ * comes to wait as this one is sent, and takes it; otherwise the last entry does, before another is taken off.
+ */
+static __always_inline __u32 rl_heap_take(struct rl_heap *heap, __u32 id)
+{
+	const struct rl_due *last;
+
+	if (heap->vacant) {
+		heap->count--;
+		last = rl_due_at(heap, heap->count);
+		rl_heap_push(id, last->limiter, last->at);
+	}
+	heap->vacant = 1;
+	return heap->due[0].limiter;
 }
 
 /* Put a packet into its QP's FIFO. */
 static __always_inline void rl_hold_back(const struct rl_port *port, struct rl_limiter *limiter, struct rl_slot *slot,
 					 __u32 link)
 {
-	struct rl_slot *last = rl_find_slot(port->id, limiter->tail);
+	struct rl_slot *last = limiter->head ? rl_find_slot(port->id, limiter->tail) : NULL;
 
 	slot->next = 0;
-	if (last && limiter->head)
+	if (last)
 		last->next = link;
 	else
 		limiter->head = link;
@@ -153,26 +177,25 @@ static __always_inline void rl_let_go(const struct rl_port *port, struct rl_limi
 	port->state->waiting |= 1u << queue;
 }
 
-/* Move what is due now into the queues, or see when the next is. */
+/* Move what is due now into the queues; when the qdisc has to look again at the latest. */
 __noinline __u64 rl_release_due(__u32 id, __u64 now)
 {
 	struct rl_limiter *limiter;
 	struct rl_heap *heap;
 	struct rl_port port;
-	__u32 i;
+	__u64 first;
 
 	if (!rl_find(&port, id))
 		return RL_NEVER;
 	heap = rl_find_heap(&port);
 	if (!heap)
 		return RL_NEVER;
-	bpf_for(i, 0, RL_RELEASES) {
-		if (!heap->count)
-			return RL_NEVER;
-		if (heap->due[0].at > now)
-			return heap->due[0].at;
-		limiter = rl_find_limiter(&port, heap->due[0].limiter);
-		rl_heap_pop(id);
+	heap->turns = 0;
+	while (heap->turns++ < RL_RELEASES && rl_may_loop()) {
+		first = rl_heap_first(heap);
+		if (first > now)
+			return first == RL_NEVER ? first : first + RL_PACE_SLACK;
+		limiter = rl_find_limiter(&port, rl_heap_take(heap, id));
 		if (limiter) {
 			limiter->in_heap = 0;
 			rl_let_go(&port, limiter);
@@ -217,7 +240,8 @@ __noinline int rl_catch_up(__u32 id, __u32 index, __u64 now)
 	return 0;
 }
 
-/* Look at one limiter after the other, one each time: those whose QP has recovered, or is no more, are given back. */
+/* Look at one limiter after the other, one each time: those whose QP has recovered, or is no more, are given back. They
+ * cost little until then, and a look costs more than a packet of theirs. */
 __noinline int rl_review_limiter(__u32 id, __u64 now)
 {
 	const struct rl_limiter *first;
@@ -231,6 +255,7 @@ __noinline int rl_review_limiter(__u32 id, __u64 now)
 	node = rl_find_node(&port);
 	if (!node)
 		return 0;
+	port.state->reviewed_at = now;
 	used = node->limiters < RL_LIMITERS ? node->limiters : RL_LIMITERS;
 	index = port.state->reviewed++ % (used ?: 1);
 	first = rl_limiter_at(node->first_nic, index);
@@ -260,7 +285,8 @@ __noinline int rl_note_paced(__u32 id, __u32 index, __u32 len, __u64 now, __u32 
 	limiter->in_queue = 0;
 	if (now) {
 		rl_time_packet(limiter, psn, now);
-		rl_catch_up(id, index, now);
+		if (rl_has_event(limiter, port.config, now))
+			rl_catch_up(id, index, now);
 		rl_on_send(limiter, port.config, len);
 		limiter->packets++;
 		limiter->sent_bytes += len;

@@ -212,7 +212,8 @@ struct sk_buff *BPF_PROG(rl_dequeue, struct Qdisc *sch)
 	wake = &port.state->wake;
 	*wake = RL_NEVER;
 	if (port.state->limited) {
-		rl_review_limiter(port.id, now);
+		if (now - port.state->reviewed_at >= RL_REVIEWS_APART)
+			rl_review_limiter(port.id, now);
 		rl_wake(wake, rl_release_due(port.id, now));
 	}
 	node = rl_find_node(&port);
@@ -225,8 +226,7 @@ struct sk_buff *BPF_PROG(rl_dequeue, struct Qdisc *sch)
 	else
 		slot = rl_transmit(&port, node, now, wake, &link);
 	if (!slot) {
-		if (*wake != RL_NEVER)
-			bpf_qdisc_watchdog_schedule(sch, *wake, 0);
+		rl_sleep(&port, sch, now);
 		return NULL;
 	}
 	skb = bpf_kptr_xchg(&slot->skb, NULL);
@@ -248,6 +248,7 @@ int BPF_PROG(rl_init, struct Qdisc *sch, struct nlattr *options, struct netlink_
 	if (sch->dev_queue->dev->ifindex != port.config->index)
 		return -22; /* or not that of this interface */
 	port.state->idle = 1;
+	port.state->armed = 0;
 	return 0;
 }
 
@@ -264,6 +265,7 @@ void BPF_PROG(rl_reset, struct Qdisc *sch)
 		rl_discard(&port, sch, list, RL_DROP_FLUSH);
 	port.state->spares = 0;
 	port.state->late = 0;
+	port.state->armed = 0; /* the kernel stops it */
 	port.state->idle = 1;
 }
 

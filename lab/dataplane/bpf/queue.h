@@ -18,6 +18,21 @@ static __always_inline void rl_wake(__u64 *wake, __u64 at)
 }
 
 /*
+ * Nothing may leave now: have the timer fire when something may. While QPs are limited, one that fires earlier is left as
+ * it is, because setting it costs more than looking once too often. When it fires after `now` has been read, the kernel
+ * looks again.
+ */
+static __always_inline void rl_sleep(const struct rl_port *port, struct Qdisc *sch, __u64 now)
+{
+	struct rl_state *state = port->state;
+
+	if (state->wake == RL_NEVER || (state->limited && state->armed > now && state->armed <= state->wake))
+		return;
+	bpf_qdisc_watchdog_schedule(sch, state->wake, 0);
+	state->armed = state->wake;
+}
+
+/*
  * Whether a data packet may have a slot. The bytes of a buffer are shared by rules of its own (buffer.h); these keep
  * small packets of one class from taking the places of the others.
  *

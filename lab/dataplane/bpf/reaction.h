@@ -184,7 +184,7 @@ __noinline __u32 rl_limited_by(struct __sk_buff *skb, __u32 id)
 	struct rl_roce roce;
 	const __u64 *lease;
 
-	if (!rl_read_roce(skb, &roce))
+	if (!rl_peek_roce(skb, &roce) && !rl_read_roce(skb, &roce))
 		return RL_NO_PORT;
 	peer.netns = rl_netns(skb);
 	peer.qpn = roce.qpn;

@@ -11,6 +11,7 @@
 #include "qp_pairs.h"
 
 #define RL_IPV4_LENGTH 20
+#define RL_IPV4_PLAIN 0x45 /* version 4, no options */
 #define RL_IPV4_FRAGMENT 0x3fff /* offset, and more of them to come (RFC 791) */
 #define RL_OPERATION 0x1f
 #define RL_READ_REQUEST 0x0c
@@ -93,6 +94,38 @@ static __always_inline bool rl_read_roce(struct __sk_buff *skb, struct rl_roce *
 	roce->psn = bpf_ntohl(transport.bth.psn);
 	roce->syndrome = transport.syndrome;
 	roce->qpn = transport.bth.qpn[0] << 16 | transport.bth.qpn[1] << 8 | transport.bth.qpn[2];
+	return true;
+}
+
+/* The same of a packet whose headers are in its linear part, and that has neither IPv4 options nor a syndrome: no more
+ * than rl_limited_by needs, in a quarter of the time. False for all others, which `rl_read_roce` reads. */
+static __always_inline bool rl_peek_roce(struct __sk_buff *skb, struct rl_roce *roce)
+{
+	const __u8 *ip = (const __u8 *)(long)skb->data + ETH_HLEN;
+	const __u8 *end = (const __u8 *)(long)skb->data_end;
+	const struct rl_udp *udp;
+	const struct rl_bth *bth;
+
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		udp = (const struct rl_udp *)(ip + RL_IPV4_LENGTH);
+		bth = (const struct rl_bth *)(udp + 1);
+		if ((const __u8 *)(bth + 1) > end || ip[0] != RL_IPV4_PLAIN || ip[9] != RL_UDP ||
+		    *(const __u16 *)(ip + 6) & bpf_htons(RL_IPV4_FRAGMENT))
+			return false;
+		rl_map_ipv4(roce->destination, ip + 16);
+	} else {
+		udp = (const struct rl_udp *)(ip + RL_IPV6_LENGTH);
+		bth = (const struct rl_bth *)(udp + 1);
+		if ((const __u8 *)(bth + 1) > end || skb->protocol != bpf_htons(ETH_P_IPV6) ||
+		    ip[RL_IPV6_NEXT] != RL_UDP)
+			return false;
+		__builtin_memcpy(roce->destination, ip + 24, RL_ADDRESS);
+	}
+	if (udp->destination != bpf_htons(RL_ROCE_PORT))
+		return false;
+	roce->opcode = bth->opcode;
+	roce->psn = bpf_ntohl(bth->psn);
+	roce->qpn = bth->qpn[0] << 16 | bth->qpn[1] << 8 | bth->qpn[2];
 	return true;
 }
 
