@@ -9,6 +9,7 @@
 #include "mark.h"
 
 #define RL_NEVER (~0ull)
+#define RL_CLOCKS_APART 1000ull /* ns by which bpf_ktime_get_ns may be behind the clock of a timer */
 
 /* A qdisc that has to wait tells the kernel when to wake it. */
 static __always_inline void rl_wake(__u64 *wake, __u64 at)
@@ -19,17 +20,19 @@ static __always_inline void rl_wake(__u64 *wake, __u64 at)
 
 /*
  * Nothing may leave now: have the timer fire when something may. While QPs are limited, one that fires earlier is left as
- * it is, because setting it costs more than looking once too often. When it fires after `now` has been read, the kernel
- * looks again.
+ * it is, because setting it costs more than looking once too often. One that fires after `now` has been read has the
+ * kernel look again. It may have fired just before, by the clock of another CPU, if it was set for RL_CLOCKS_APART from
+ * now. Without packets the link may be down, and then the kernel sets no timer: `armed` must not name one.
  */
 static __always_inline void rl_sleep(const struct rl_port *port, struct Qdisc *sch, __u64 now)
 {
 	struct rl_state *state = port->state;
 
-	if (state->wake == RL_NEVER || (state->limited && state->armed > now && state->armed <= state->wake))
+	if (state->wake == RL_NEVER ||
+	    (state->limited && state->armed > now + RL_CLOCKS_APART && state->armed <= state->wake))
 		return;
 	bpf_qdisc_watchdog_schedule(sch, state->wake, 0);
-	state->armed = state->wake;
+	state->armed = sch->q.qlen ? state->wake : 0;
 }
 
 /*
