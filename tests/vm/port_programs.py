@@ -10,10 +10,11 @@ import ctypes
 import os
 import socket
 import struct
+import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -207,17 +208,25 @@ class Switch:
     def heap(self, nic: int) -> tuple[Any, Any]:
         """Return the heap of a NIC, of the type ``HEAP``, and the limiters that say that they are in it.
 
-        Both are of one moment: what changes meanwhile has another time, and is read again.
+        Both are of one moment: nothing in them has changed for 1 ms, and none of the packets that wait is due.
         """
-        found = [ctypes.create_string_buffer(HEAP.itemsize) for _ in range(2)]
-        first = nic * port_layout.LIMITERS
         with self._map("heaps") as heaps:
-            while True:
-                for copy in found:
-                    waiting = self.maps.limiters["in_heap"][first : first + port_layout.LIMITERS].nonzero()[0]
-                    assert library().bpf_map_lookup_elem(heaps, ctypes.byref(ctypes.c_uint32(nic)), copy) == 0
-                if found[0].raw == found[1].raw:
-                    return np.frombuffer(found[0].raw, HEAP)[0], waiting
+            return cast("tuple[Any, Any]", waited(lambda: self._still_heap(heaps, nic), "the heap to be still"))
+
+    def _still_heap(self, heaps: int, nic: int) -> tuple[Any, Any] | None:
+        heap, waiting = self._read_heap(heaps, nic)
+        time.sleep(0.001)
+        later, still_waiting = self._read_heap(heaps, nic)
+        dues = later["due"]["at"][later["vacant"] : later["count"]]
+        changed = heap.tobytes() != later.tobytes() or waiting.tolist() != still_waiting.tolist()
+        return None if changed or (dues <= time.monotonic_ns()).any() else (later, still_waiting)
+
+    def _read_heap(self, heaps: int, nic: int) -> tuple[Any, Any]:
+        copy = ctypes.create_string_buffer(HEAP.itemsize)
+        first = nic * port_layout.LIMITERS
+        waiting = self.maps.limiters["in_heap"][first : first + port_layout.LIMITERS].nonzero()[0]
+        assert library().bpf_map_lookup_elem(heaps, ctypes.byref(ctypes.c_uint32(nic)), copy) == 0
+        return np.frombuffer(copy.raw, HEAP)[0], waiting
 
     def rx(self, packet: bytes, port: int = SWP1, repeat: int = 1) -> Outcome:
         """``port_rx`` on a packet that comes in by a port."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from random import Random
 
@@ -12,30 +13,44 @@ from tests.vm.one_switch import waited
 from tests.vm.port_programs import RATE, SWP1, Switch, switch
 
 QPS = 40
-BURSTS = 200
+PACKETS = 10
+"""Of each QP at first: they take 1.1 s at least, in which all QPs wait."""
+FURTHER = 200
+"""Packets that come as QPs run out of them, in random order, for QPs that wait and for others."""
 
 
 def test_each_qp_waits_once_and_none_before_its_parent() -> None:
-    """Whatever the order in which packets come and go."""
-    choice, seen = Random(41), set()
+    """From the moment at which all 40 QPs wait until none does, whatever the order in which packets come and go."""
+    choice = Random(41)
+    first = [number for number in range(QPS) for _ in range(PACKETS)]
+    choice.shuffle(first)
     with switch() as nic:
         limit_qps(nic)
-        for _ in range(BURSTS):
-            burst = choice.choices(range(QPS), k=choice.randint(1, 8))
-            send(nic, *(write(THEIRS + number, choice.randint(100, 1500)) for number in burst))
-            seen.add(check_heap(nic))
+        for begin in range(0, len(first), QPS):  # a socket does not have room for all
+            send(nic, *(frame(choice, number) for number in first[begin : begin + QPS]))
+        seen = [check_heap(nic)]
+        for _ in range(FURTHER):
+            send(nic, frame(choice, choice.randrange(QPS)))
+            seen.append(check_heap(nic))
+            time.sleep(choice.uniform(0, 0.02))
+        while seen[-1][1]:
+            seen.append(check_heap(nic))
         waited(lambda: not nic.maps.counters["queue"]["depth_packets"].any(), "the queues to empty")
-        assert check_heap(nic)[1] == 0
+        assert check_heap(nic) == (1, 0)
         queues = nic.maps.counters[SWP1]["queue"]
-        assert queues["sent_packets"].sum() == queues["offered_packets"].sum()
-    assert {vacant for vacant, _ in seen} == {0, 1}
-    assert max(waiting for _, waiting in seen) > QPS // 2
+        assert queues["sent_packets"].sum() == queues["offered_packets"].sum() == len(first) + FURTHER
+    assert seen[0] == (0, QPS)
+
+
+def frame(choice: Random, number: int) -> bytes:
+    """A frame of a QP that takes 124 to 244 ms at the QP's rate."""
+    return write(THEIRS + number, choice.randint(750, 1500))
 
 
 def limit_qps(nic: Switch) -> None:
-    """Limit 40 QPs to a fiftieth of the line rate each, for good."""
+    """Limit 40 QPs to 50 kb/s, for good: 2 MB later the byte counter would increase that."""
     published = replace(
-        CC_PRESETS["connectx"].registers, rpg_time_reset=1000.0, rate_to_set_on_first_cnp=RATE // 50, rpg_min_rate=1
+        CC_PRESETS["connectx"].registers, rpg_time_reset=1000.0, rate_to_set_on_first_cnp=RATE // 2000, rpg_min_rate=1
     )
     start(nic, replace(CC_PRESETS["connectx"], real_rate=RATE, registers=published).qos(RATE, 1146))
     for number in range(QPS):
