@@ -29,8 +29,11 @@ static __always_inline void rl_discard(const struct rl_port *port, struct Qdisc 
 			rl_leave(port, node, list, slot);
 		if (list < RL_CLASSES)
 			rl_count_drop(port, sch, list, reason, slot->len);
-		if (rl_is_limited(slot->from) && list < RL_CLASSES)
+		if (rl_is_limited(slot->from) && list < RL_CLASSES) {
+			if (reason == RL_DROP_WATCHDOG)
+				rl_note_lost(port->id, slot->from - RL_LIMITED, slot->len);
 			rl_note_paced(port->id, slot->from - RL_LIMITED, slot->len, 0, 0);
+		}
 		sch->q.qlen--;
 		sch->qstats.backlog -= slot->len;
 		skb = bpf_kptr_xchg(&slot->skb, NULL);

@@ -97,6 +97,19 @@ __noinline int rl_receive_roce(struct __sk_buff *skb, __u32 id)
 	return rl_needs_rtts(&port.config->cc) && rl_is_acknowledgement(&roce) ? RL_ARRIVED_ACK : RL_OF_NO_CONCERN;
 }
 
+/* Whether an IP packet may be what rl_receive_roce has something to do for. Of most that can be told in place. */
+static __always_inline bool rl_may_concern(struct __sk_buff *skb, const struct rl_cc_config *cc, __u8 tos)
+{
+	const __u8 *ip = (const __u8 *)(long)skb->data + ETH_HLEN;
+	const struct rl_udp *udp = (const struct rl_udp *)(ip + RL_IPV4_LENGTH);
+	const struct rl_bth *bth = (const struct rl_bth *)(udp + 1);
+
+	if ((tos & RL_ECN_MASK) == RL_ECN_CE || rl_needs_rtts(cc) || skb->protocol != bpf_htons(ETH_P_IP) ||
+	    (const __u8 *)(long)skb->data_end < (const __u8 *)(bth + 1) || ip[0] != RL_IPV4_PLAIN)
+		return true;
+	return ip[9] == RL_UDP && udp->destination == bpf_htons(RL_ROCE_PORT) && bth->opcode == RL_CNP;
+}
+
 /* The same, and have the reaction point take it; whether it is a CNP, which ends here. Calls are side by side, because
  * nested ones would need more stack than there is. */
 static __always_inline bool rl_control_congestion(struct __sk_buff *skb, __u32 id)

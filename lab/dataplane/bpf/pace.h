@@ -6,7 +6,7 @@
  *
  * A QP has at most one packet in its class's queue, and the next one becomes due when that has been sent. So a pause
  * holds the QP as it holds the queue, and no burst follows it. Other QPs pass by. In a storm (watchdog.h) only what has
- * reached the queue is dropped: the rest waits as it would in the host's memory.
+ * reached the queue is dropped, at the QP's rate: the rest waits as it would in the host's memory.
  *
  * A port without a limited QP does none of this: `limited` is 0.
  */
@@ -93,15 +93,11 @@ static __always_inline void rl_heap_seek(struct rl_heap *heap, __u64 at)
 	}
 }
 
-/* Have a limiter's first packet wait for its time. */
-__noinline int rl_heap_push(__u32 id, __u32 index, __u64 at)
+/* Have a limiter's first packet wait for its time at its NIC. */
+__noinline int rl_heap_push(__u32 nic, __u32 index, __u64 at)
 {
-	struct rl_heap *heap;
-	struct rl_port port;
+	struct rl_heap *heap = bpf_map_lookup_elem(&heaps, &nic);
 
-	if (!rl_find(&port, id))
-		return 0;
-	heap = rl_find_heap(&port);
 	if (!heap || (!heap->vacant && heap->count >= RL_LIMITERS))
 		return 0;
 	rl_heap_seek(heap, at);
@@ -127,14 +123,14 @@ static __always_inline __u64 rl_heap_first(struct rl_heap *heap)
  * Take the earliest off the heap, which is not empty: its limiter. Its place stays vacant. Mostly the QP's next packet
  * comes to wait as this one is sent, and takes it; otherwise the last entry does, before another is taken off.
  */
-static __always_inline __u32 rl_heap_take(struct rl_heap *heap, __u32 id)
+static __always_inline __u32 rl_heap_take(struct rl_heap *heap, __u32 nic)
 {
 	const struct rl_due *last;
 
 	if (heap->vacant) {
 		heap->count--;
 		last = rl_due_at(heap, heap->count);
-		rl_heap_push(id, last->limiter, last->at);
+		rl_heap_push(nic, last->limiter, last->at);
 	}
 	heap->vacant = 1;
 	return heap->due[0].limiter;
@@ -156,7 +152,7 @@ static __always_inline void rl_hold_back(const struct rl_port *port, struct rl_l
 	if (limiter->in_heap || limiter->in_queue)
 		return;
 	limiter->in_heap = 1;
-	rl_heap_push(port->id, slot->from - RL_LIMITED, limiter->due);
+	rl_heap_push(port->config->cc.nic, slot->from - RL_LIMITED, limiter->due);
 }
 
 /* Move the first packet of a QP into its class's queue. */
@@ -195,7 +191,7 @@ __noinline __u64 rl_release_due(__u32 id, __u64 now)
 		first = rl_heap_first(heap);
 		if (first > now)
 			return first == RL_NEVER ? first : first + RL_PACE_SLACK;
-		limiter = rl_find_limiter(&port, rl_heap_take(heap, id));
+		limiter = rl_find_limiter(&port, rl_heap_take(heap, port.config->cc.nic));
 		if (limiter) {
 			limiter->in_heap = 0;
 			rl_let_go(&port, limiter);
@@ -270,12 +266,36 @@ __noinline int rl_review_limiter(__u32 id, __u64 now)
 	return 0;
 }
 
-/* A packet of a limited QP leaves its queue: sent, or dropped (`now` is 0). The next one is due when the QP's rate allows. */
+/* A packet of a QP takes its time from now on: the next one is due when that is over. */
+static __always_inline void rl_take_time(struct rl_limiter *limiter, __u32 len, __u64 now)
+{
+	__u64 bits = (len + RL_PACE_OVERHEAD) * 8ull;
+
+	if (limiter->due + RL_PACE_CREDIT < now)
+		limiter->due = now;
+	limiter->due += bits * 1000000000ull / (limiter->rate ?: 1);
+}
+
+/* A storm drops a packet of a limited QP: as if it had been sent, so that no more reach the queue than would without. */
+__noinline int rl_note_lost(__u32 id, __u32 index, __u32 len)
+{
+	struct rl_limiter *limiter;
+	struct rl_port port;
+
+	if (!rl_find(&port, id))
+		return 0;
+	limiter = rl_find_limiter(&port, index);
+	if (limiter)
+		rl_take_time(limiter, len, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* A packet of a limited QP leaves its queue: sent, or dropped (`now` is 0). The next one is due when the QP's rate allows,
+ * for which the qdisc may not have looked any more. */
 __noinline int rl_note_paced(__u32 id, __u32 index, __u32 len, __u64 now, __u32 psn)
 {
 	struct rl_limiter *limiter;
 	struct rl_port port;
-	__u64 bits = (len + RL_PACE_OVERHEAD) * 8ull;
 
 	if (!rl_find(&port, id))
 		return 0;
@@ -290,13 +310,12 @@ __noinline int rl_note_paced(__u32 id, __u32 index, __u32 len, __u64 now, __u32 
 		rl_on_send(limiter, port.config, len);
 		limiter->packets++;
 		limiter->sent_bytes += len;
-		if (limiter->due + RL_PACE_CREDIT < now)
-			limiter->due = now;
-		limiter->due += bits * 1000000000ull / (limiter->rate ?: 1);
+		rl_take_time(limiter, len, now);
 	}
 	if (limiter->waiting && !limiter->in_heap) {
 		limiter->in_heap = 1;
-		rl_heap_push(id, index, limiter->due);
+		rl_heap_push(port.config->cc.nic, index, limiter->due);
+		rl_wake(&port.state->wake, limiter->due + RL_PACE_SLACK);
 	}
 	return 0;
 }

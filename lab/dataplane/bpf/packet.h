@@ -59,6 +59,18 @@ static __always_inline bool rl_is_cnp(struct __sk_buff *skb)
 	return !bpf_skb_load_bytes(skb, ETH_HLEN + tag + ip + 8, &octet, 1) && octet == RL_CNP;
 }
 
+/* The first two octets of an IP header, which most packets have in their linear part; false when there are none. */
+static __always_inline bool rl_read_start(struct __sk_buff *skb, __u32 offset, __u8 *start)
+{
+	const __u8 *ip = (const __u8 *)(long)skb->data + offset;
+
+	if (ip + 2 > (const __u8 *)(long)skb->data_end)
+		return !bpf_skb_load_bytes(skb, offset, start, 2);
+	start[0] = ip[0];
+	start[1] = ip[1];
+	return true;
+}
+
 /* The tag may be beside the packet (skb->vlan_tci) or in it. */
 static __always_inline void rl_parse(struct __sk_buff *skb, struct rl_header *header)
 {
@@ -82,7 +94,7 @@ static __always_inline void rl_parse(struct __sk_buff *skb, struct rl_header *he
 	header->control = protocol == ETH_P_ARP || (protocol == ETH_P_IPV6 && rl_is_discovery(skb, offset));
 	if (protocol != ETH_P_IP && protocol != ETH_P_IPV6)
 		return;
-	if (bpf_skb_load_bytes(skb, offset, start, sizeof(start)))
+	if (!rl_read_start(skb, offset, start))
 		return;
 	header->ip = true;
 	header->tos = protocol == ETH_P_IP ? start[1] : start[0] << 4 | start[1] >> 4;

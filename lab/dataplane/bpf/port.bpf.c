@@ -58,7 +58,8 @@ int port_rx(struct __sk_buff *skb)
 	port.counters->priority[priority].rx_bytes += skb->len;
 	if (header.ip && rl_is_cnp(skb))
 		__sync_fetch_and_add(&port.counters->rx_cnp, 1);
-	if ((port.config->cc.notify | port.config->cc.react) && header.ip && rl_control_congestion(skb, port.id))
+	if ((port.config->cc.notify | port.config->cc.react) && header.ip &&
+	    rl_may_concern(skb, &port.config->cc, header.tos) && rl_control_congestion(skb, port.id))
 		return TC_ACT_STOLEN;
 	group = port.config->priority_to_group[priority] & (RL_CLASSES - 1);
 	node = rl_find_node(&port);

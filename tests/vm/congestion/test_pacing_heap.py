@@ -22,15 +22,17 @@ FURTHER = 200
 def test_each_qp_waits_once_and_none_before_its_parent() -> None:
     """From the moment at which all 40 QPs wait until none does, whatever the order in which packets come and go."""
     choice = Random(41)
-    first = [number for number in range(QPS) for _ in range(PACKETS)]
-    choice.shuffle(first)
+    numbers = [number for number in range(QPS) for _ in range(PACKETS)]
+    choice.shuffle(numbers)
+    first = [frame(choice, number) for number in numbers]
+    further = [frame(choice, choice.randrange(QPS)) for _ in range(FURTHER)]
     with switch() as nic:
         limit_qps(nic)
         for begin in range(0, len(first), QPS):  # a socket does not have room for all
-            send(nic, *(frame(choice, number) for number in first[begin : begin + QPS]))
+            send(nic, *first[begin : begin + QPS])
         seen = [check_heap(nic)]
-        for _ in range(FURTHER):
-            send(nic, frame(choice, choice.randrange(QPS)))
+        for each in further:
+            send(nic, each)
             seen.append(check_heap(nic))
             time.sleep(choice.uniform(0, 0.02))
         while seen[-1][1]:

@@ -88,6 +88,18 @@ class TestPacing:
         assert all(later - earlier == pytest.approx(gap, rel=0.02) for earlier, later in pairwise(paced[2:]))
         assert came[-1][1] == frames[THEIRS], "the other QP waited for this one"
 
+    def test_the_next_packet_does_not_wait_until_the_one_before_it_has_left_the_cable(self, built: Switch) -> None:
+        """It becomes due when that one enters the cable, after the qdisc has looked at what else is due."""
+        limit, size = RATE // 10, 1000
+        start(built, limiting(limit))
+        built.maps.config["delay_ns"][SWP1], built.maps.config["rate"][SWP1] = 100_000_000, 0
+        built.rx(build.cnp(PATH, OURS))
+        with built.stamped_wire() as wire:
+            send(built, *[write(THEIRS, size)] * 6)
+            times = [wire.next_stamped()[0] for _ in range(6)]
+        gap = (size + OVERHEAD) * 8 / limit
+        assert all(gap / 2 < later - earlier < 2 * gap for earlier, later in pairwise(times))
+
 
 class TestRelease:
     @pytest.mark.parametrize("rule", ["connectx", "paper"])
@@ -260,6 +272,32 @@ class TestFifo:
             assert sent + int(queues["drop_packets"][:, Drop.WATCHDOG].sum()) == count
             send(built, frame)
             assert wire.next() == frame
+
+    def test_in_a_storm_its_packets_are_dropped_at_its_rate(self, built: Switch) -> None:
+        """Those that wait for their time go on waiting for it: not until the storm ends, and not all at once."""
+        watchdog = WatchdogQos(enabled=True, detection=0.02, restoration=2.0, action=StormAction.DROP)
+        limit, size, count = RATE // 1000, 1000, 5
+        nic = replace(PORT, cc=limiting(limit), pfc=replace(PORT.pfc, watchdog=watchdog))
+        start(built, limiting(limit))
+        built.maps.config[SWP1] = configure.port_record(nic, PORTS, "swp1", MAC)
+        built.rx(build.cnp(PATH, OURS))
+        queues = built.maps.counters[SWP1]["queue"]
+        frame = write(THEIRS, size, replace(BACK, dscp=LOSSLESS))
+        pause(built, 0xFFFF)
+        send(built, *[frame] * count)
+        times: list[float] = []
+        while len(times) < count:
+            waited(lambda: dropped(built, Drop.WATCHDOG) > len(times), "the next to be dropped")
+            times.append(time.monotonic())
+        assert not queues["restored"].any(), "the storm is over"
+        gap = (size + OVERHEAD) * 8 / limit
+        assert all(gap / 2 < later - earlier < 2 * gap for earlier, later in pairwise(times))
+        built.flush()
+
+
+def dropped(nic: Switch, reason: Drop) -> int:
+    """How many packets swp1 has dropped for a reason."""
+    return int(nic.maps.counters[SWP1]["queue"]["drop_packets"][:, reason].sum())
 
 
 def limited(nic: Switch) -> list[int]:
