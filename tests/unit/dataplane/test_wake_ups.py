@@ -39,7 +39,7 @@ def simulate(folder: Path, seeds: int, *changes: tuple[str, str, str]) -> subpro
         assert before in text, f"{name} has no {before!r}"
         (folder / name).write_text(text.replace(before, after))
     program = folder / "qdisc"
-    argv = ["gcc", "-w", "-O2", f"-I{folder}", f"-I{_HERE}", "-o", program, _HERE / "qdisc.c"]
+    argv = ["gcc", "-w", "-O2", f"-I{folder}", f"-I{_HERE}", "-o", str(program), str(_HERE / "qdisc.c")]
     subprocess.run(argv, check=True, timeout=60)
     return subprocess.run([program, str(seeds), "5000"], capture_output=True, text=True, timeout=250, check=False)
 
