@@ -117,6 +117,7 @@ def make_machine(group: Path | None) -> None:
     kept = {path: path.stat() for path in map(Path, _KEPT) if path.is_dir()}
     libc.unshare(libc.CLONE_NEWNS | libc.CLONE_NEWNET | _CLONE_NEWIPC)
     libc.mount("", "/", flags=libc.MS_REC | _MS_PRIVATE)
+    uncover("/run/")
     libc.mount("proc", "/proc", "proc")
     libc.unmount("/sys")
     libc.mount("sysfs", "/sys", "sysfs")
@@ -137,6 +138,17 @@ def make_machine(group: Path | None) -> None:
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     if group is not None:
         hand_down(Path("/sys/fs/cgroup"))
+
+
+def uncover(folder: str) -> None:
+    """Unmount what the host has mounted below a folder. It would still be listed when another covers the folder.
+
+    ``ip netns add`` leaves such a mount on a host: /run/netns.
+    """
+    targets = [line.split()[4] for line in _MOUNTS.read_text(encoding="ascii").splitlines()]
+    for target in reversed([each for each in targets if each.startswith(folder)]):
+        with contextlib.suppress(OSError):  # one that another covers
+            libc.unmount(target.encode().decode("unicode_escape"))  # a blank is \040
 
 
 def hand_down(root: Path) -> None:

@@ -66,6 +66,8 @@ def test_packets_of_ipv6_are_counted_and_timed(spaces: tuple[Namespace, Namespac
         space.run(["ip", "-6", "address", "add", f"{address}/64", "dev", "eth1", "nodad"])
         space.run(["ip", "-6", "route", "add", "default", "via", str(address + 1)])
     spaces[1].run(["sysctl", "-qw", "net.ipv6.conf.all.forwarding=1"])
+    # A router asks for neighbours from its link-local address, which a new link has only after a second (RFC 4862).
+    spaces[0].run(["ping", "-6", "-c1", "-w30", str(there)])
     found = swept(*(SweepFlow(spaces[0], spaces[2], "eth1", here, dst, 61000) for dst in (there, nowhere)))
     assert (found[0], found[1].came) == (Tally(20, 20, 4, 4), 0)
     assert len(found[0].delays) == ROUNDS
