@@ -277,7 +277,8 @@ class FabricState:
         for name in ("topology.json", self.baseline.name, f"{self.baseline.name}.new", "qos.json", "qos.json.new",
                      "cleared.npz", "cleared.npz.new", self.groups.name, self.changing.name,
                      f"{self.changing.name}.new", self.faults.name, self.settings.name,
-                     f"{self.settings.name}.new"):  # fmt: skip
+                     f"{self.settings.name}.new", self.job_steps.name,
+                     f"{self.job_steps.name}.new"):  # fmt: skip
             (self.directory / name).unlink(missing_ok=True)
         self.journal.unlink(missing_ok=True)
 

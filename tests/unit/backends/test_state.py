@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from lab.backends.fabric_state import FabricState, JournalKind, all_fabrics, find_fabric, remove_empty_roots
+from lab.cli.kit import recorded_command
 from lab.errors import FabricBusy, InvalidInput, UsageError
 from lab.kernel.process import process
 from lab.model.load import load_topology
@@ -42,6 +43,16 @@ def test_the_topology_comes_back_equal(root: Path, topology: Topology) -> None:
     with state.locked():
         state.save_topology(topology)
         assert state.load_topology() == topology
+        state.forget()
+    assert not root.exists()
+
+
+def test_the_steps_of_the_last_job_go_with_the_fabric(root: Path, topology: Topology) -> None:
+    state = FabricState("a")
+    with state.locked():
+        state.save_topology(topology)
+        recorded_command.stepped(state, [{"job": "train", "rank": 0, "step": 0}])
+        assert state.job_steps.exists()
         state.forget()
     assert not root.exists()
 
