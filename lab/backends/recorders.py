@@ -60,12 +60,18 @@ def enlisted(state: FabricState, name: str, folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def viewing(state: FabricState) -> Iterator[Path]:
-    """Yield a new folder that gets records of the fabric's commands and jobs, like that of a recorder."""
-    state.recorders.mkdir(exist_ok=True)
+    """Yield a new folder that gets records of the fabric's commands and jobs, like that of a recorder.
+
+    UsageError if the fabric is gone.
+    """
+    try:
+        state.recorders.mkdir(exist_ok=True)
+    except FileNotFoundError:
+        raise UsageError(f"fabric {state.name} is gone", "rocelab ls lists what runs") from None
     with tempfile.TemporaryDirectory(prefix="view-", dir=state.recorders, ignore_cleanup_errors=True) as made:
         folder = Path(made)
         path = state.recorders / f"{folder.name}{_VIEW}"
-        with locks.held_if_free(path, make=True):
+        with locks.held(path, make=True):  # waits for a command that looks whether the lock is free
             path.write_text(json.dumps({"pid": os.getpid(), "folder": str(folder)}), encoding="utf-8")
             try:
                 yield folder

@@ -104,7 +104,8 @@ class LiveFeed:
         self._next = 0
         self._paused: dict[tuple[str, int], int] = {}
         self._qps: dict[tuple[str, int], list[Any]] = {}
-        self._line_rates: dict[str, int] = {}
+        self._recovered: dict[str, None] = {}
+        """QPs that are followed, but not limited any more, the one that recovered first at the front."""
         self._pending: dict[str, list[Any]] = {}
         self.name = ""
         self.time = ""
@@ -293,21 +294,32 @@ class LiveFeed:
             return
         limited = bool(row["limited"])
         self._set(path, int(row["rate"] if limited else max(row["target"], row["rate"])))
+        self._recovered.pop(path[1], None)
         if not limited:
-            self._line_rates[path[1]] = self._next
+            self._recovered[path[1]] = None
 
     def _has_room(self) -> bool:
         """Make room for a QP's limit: one that is not limited any more is no longer followed."""
         if sum(path[0] == "limits" for path in self._numbers) < MOST_LIMITED:
             return True
-        if not self._line_rates:
+        if not self._recovered:
             return False
-        name = next(iter(self._line_rates))
-        del self._line_rates[name]
+        name = next(iter(self._recovered))
+        del self._recovered[name]
         number = self._numbers.pop(("limits", name))
         self._values.pop(number, None)
-        self._pending.setdefault("dropped", []).append(number)
+        self._drop(number)
         return True
+
+    def _drop(self, number: int) -> None:
+        """Report that a series no longer exists; if no update has reported it so far, none will."""
+        fresh, flat = self._pending.get("series", []), self._pending.get("values", [])
+        if any(each[0] == number for each in fresh):
+            self._pending["series"] = [each for each in fresh if each[0] != number]
+            pairs = zip(flat[::2], flat[1::2], strict=True)
+            self._pending["values"] = [each for pair in pairs if pair[0] != number for each in pair]
+        else:
+            self._pending.setdefault("dropped", []).append(number)
 
     def _tell(self, at: int, word: str, text: str, place: str) -> None:
         events = self._pending.setdefault("events", [])

@@ -11,6 +11,7 @@ import json
 import secrets
 import threading
 from http import HTTPStatus
+from http.client import HTTP_PORT
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import parse_qs, urlsplit
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _WAIT: Final = 10.0
 """Seconds after which a request for updates is answered in any case."""
+_FAREWELL: Final = 1.5
+"""Seconds to wait for pages that are between two requests: a browser delays those of a hidden page by a second."""
 _LONGEST: Final = 4096
 """Maximum size of a request's body, in bytes."""
 _REFUSED: Final = "Open the URL that rocelab live prints: it is valid once.\n"
@@ -55,6 +58,10 @@ class LiveServer:
         self._opened = opened
         self._page: tuple[bytes, str] = b"", ""
         self._lock = threading.Lock()
+        self._asked = threading.Condition(ring.lock)
+        self._between = 0
+        """Number of pages that have got an answer without the end, and have not asked again."""
+        self.farewell = _FAREWELL
         self._token = secrets.token_urlsafe(32)
         self._key = secrets.token_urlsafe(32)
         self._http = _LiveHttpServer(port, _Handler)
@@ -73,8 +80,9 @@ class LiveServer:
 
     @property
     def origins(self) -> frozenset[str]:
-        """The origins of the page."""
-        return frozenset(f"http://{host}:{self.port}" for host in (LOOPBACK, "localhost"))
+        """The origins of the page; browsers leave out port 80."""
+        port = "" if self.port == HTTP_PORT else f":{self.port}"
+        return frozenset(f"http://{host}{port}" for host in (LOOPBACK, "localhost"))
 
     def begin(self, page: bytes, policy: str) -> Self:
         """Serve this page with its Content-Security-Policy."""
@@ -83,9 +91,21 @@ class LiveServer:
         return self
 
     def end(self, why: str) -> None:
-        """Report the end to all pages, then stop serving."""
+        """Report the end to all pages, also to those between two requests, then stop serving."""
         self.ring.end(why)
+        with self._asked:
+            self._asked.wait_for(lambda: not self._between, self.farewell)
         self._http.end()
+
+    def updates(self, cursor: int) -> bytes:
+        """Return the updates after a cursor, as ``UpdateRing.after`` does."""
+        with self._asked:  # a reader that waits for updates releases the lock
+            if cursor:
+                self._between = max(0, self._between - 1)
+                self._asked.notify_all()
+            body = self.ring.after(cursor, self.snapshot, _WAIT)
+            self._between += not self.ring.ended
+        return body
 
     def page_for(self, token: str, cookie: str) -> tuple[bytes, Mapping[str, str]] | None:
         """Return the page and its headers; None without a valid token or cookie. A valid token is used up."""
@@ -154,8 +174,7 @@ class _Handler(LoopbackHandler):
             if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 16):
                 self.say(HTTPStatus.BAD_REQUEST, "after is the number of an update\n")
                 return
-            body = live.ring.after(int(cursor), live.snapshot, _WAIT)
-            self.send(HTTPStatus.OK, body, {"Content-Type": "application/json", **_HEADERS})
+            self.send(HTTPStatus.OK, live.updates(int(cursor)), {"Content-Type": "application/json", **_HEADERS})
         else:
             self.say(HTTPStatus.NOT_FOUND, "the page is at /\n")
 

@@ -51,6 +51,11 @@ class UpdateRing:
             self._told.update(values)
             self._changed.notify_all()
 
+    @property
+    def ended(self) -> bool:
+        """Whether ``end`` was called."""
+        return bool(self._ended)
+
     def end(self, why: str) -> None:
         """Report the end to all readers, also to those that wait."""
         with self._changed:

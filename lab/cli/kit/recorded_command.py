@@ -157,8 +157,10 @@ def _every(state: FabricState, kind: _Kind, lines: Iterable[dict[str, Any]]) -> 
 
 
 def is_recorded(state: FabricState) -> bool:
-    """Return whether a recording of the fabric is being made."""
-    return bool(_recorded_into(state))
+    """Return whether a recording of the fabric is being made; a live view is none."""
+    from lab.backends import recorders  # noqa: PLC0415 - for commands about a fabric
+
+    return bool(recorders.running(state))
 
 
 def _recorded_into(state: FabricState) -> list[Path]:

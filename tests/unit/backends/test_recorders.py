@@ -9,6 +9,7 @@ import pytest
 
 from lab.backends import fabric_state, recorders
 from lab.backends.fabric_state import FabricState
+from lab.cli.kit import recorded_command
 from lab.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,6 +39,20 @@ def test_another_of_its_name_is_refused_and_it_stays_known(fabric: FabricState, 
         ):
             pytest.fail("it was let in")
         assert [each.folder for each in recorders.running(fabric)] == [tmp_path / "first"]
+
+
+def test_a_live_view_gets_records_and_is_not_listed(fabric: FabricState) -> None:
+    with recorders.viewing(fabric) as view:
+        assert recorders.folders(fabric) == [view]
+        assert recorders.running(fabric) == []
+        assert not recorded_command.is_recorded(fabric)
+    assert list(fabric.recorders.iterdir()) == []
+
+
+def test_a_live_view_of_a_fabric_that_is_gone_is_one_clear_line(fabric: FabricState) -> None:
+    fabric.directory.rmdir()
+    with pytest.raises(UsageError, match="fabric some is gone"), recorders.viewing(fabric):
+        pytest.fail("there is nothing to view")
 
 
 def test_what_one_that_was_killed_left_is_nobody(fabric: FabricState, tmp_path: Path) -> None:

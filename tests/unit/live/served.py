@@ -87,6 +87,7 @@ def serving(topology: Topology) -> Iterator[Live]:
     try:
         yield live
     finally:
+        live.server.farewell = 0.0  # no page is left that could ask again
         live.server.end("the test is over")
 
 

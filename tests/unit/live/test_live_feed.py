@@ -156,6 +156,31 @@ def test_limits_are_followed_and_their_number_is_bounded(tmp_path: Path, monkeyp
     assert followed == {name(10): LINE // 2, name(49): LINE}
 
 
+@pytest.mark.parametrize(
+    ("changes", "followed"),
+    [
+        ("1 limited, 1 free, 1 limited, 2 limited", 1),  # limited again: it keeps its place
+        ("1 limited, 1 free, 2 limited", 2),  # no page has got the first one
+        ("1 limited, 1 free, sample, 2 limited", 2),
+    ],
+)
+def test_which_qp_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: str, followed: int) -> None:
+    """There is room for one."""
+    monkeypatch.setattr(live_feed, "MOST_LIMITED", 1)
+    made = storm(tmp_path)
+    for change in changes.split(", "):
+        if change == "sample":
+            made.sample()
+            continue
+        qpn, state = change.split()
+        made.log.rows(
+            SCHEMA, made.ns, [{**row("h1", LINE // 2, 3), "qpn": int(qpn), "limited": int(state == "limited")}]
+        )
+    made.sample()
+    found = [path[1] for path in page_of(made).series if path[0] == "limits"]
+    assert found == [f"h1:eth1 QP {followed:#x} to 10.0.0.4"]
+
+
 def test_commands_and_steps_of_jobs_are_shown(tmp_path: Path) -> None:
     made = storm(tmp_path)
     made.event(

@@ -13,6 +13,7 @@ import pytest
 
 from lab.errors import UsageError
 from lab.kernel.process.process import allow_descriptors
+from lab.live import live_server
 from lab.live.live_server import LiveServer
 from lab.live.update_ring import UpdateRing
 from lab.telemetry import loopback_server
@@ -81,6 +82,13 @@ def test_another_page_is_rejected(live: Live) -> None:
         assert live.request("GET", "/updates?after=0", headers).status == 403, origin
         assert live.request("POST", "/record", headers, '{"do": "start"}').status == 403, origin
     assert live.acts == []
+
+
+def test_browsers_leave_out_port_80(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = {"Cookie": live.log_in()["Cookie"], "Host": LOOPBACK, "Origin": f"http://{LOOPBACK}"}
+    assert live.request("POST", "/record", page, '{"do": "start"}').status == 403
+    monkeypatch.setattr(live_server, "HTTP_PORT", live.server.port)
+    assert live.request("POST", "/record", page, '{"do": "start"}').status == 202
 
 
 def test_localhost_is_the_loopback_too(live: Live) -> None:
@@ -168,6 +176,20 @@ def test_a_client_that_reads_nothing_keeps_nothing(live: Live, monkeypatch: pyte
         until(lambda: bool(live.server._http._clients))
         until(lambda: not live.server._http._clients)
     assert live.request("GET", "/updates?after=0", page).status == 200
+
+
+def test_a_page_between_two_requests_is_told_of_the_end(live: Live) -> None:
+    """A page asks again 0.1 s after each answer."""
+    page = live.log_in()
+    cursor = json.loads(live.request("GET", "/updates?after=0", page).body)["next"]
+    live.server.farewell = PATIENCE
+    ending = threading.Thread(target=lambda: live.server.end("The fabric was taken down"))
+    ending.start()
+    until(lambda: live.ring.ended)
+    answer = live.request("GET", f"/updates?after={cursor}", page)
+    ending.join(PATIENCE)
+    assert json.loads(answer.body)["ended"] == "The fabric was taken down"
+    assert not ending.is_alive()
 
 
 def test_pages_that_wait_are_told_of_the_end(live: Live) -> None:
