@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import json
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, Self
 
+from lab.errors import OperationFailed, UsageError
 from lab.kernel.process import process, wall_clock
+from lab.telemetry.store.recording_folder import Folder, read_about
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,14 +32,23 @@ class LiveRecording:
     At the end of the context, a command that still runs is ended.
     """
 
-    def __init__(self, fabric: str, ring: UpdateRing, argv: Callable[[Sequence[str]], Sequence[str]]) -> None:
-        """``argv`` returns the command line of ``rocelab record WORDS...`` for this fabric."""
-        self._fabric, self._ring, self._argv = fabric, ring, argv
+    def __init__(
+        self,
+        fabric: str,
+        ring: UpdateRing,
+        argv: Callable[[Sequence[str]], Sequence[str]],
+        tell: Callable[[str], None],
+    ) -> None:
+        """``argv`` returns the command line of ``rocelab record WORDS...`` for this fabric.
+
+        ``tell`` gets a line when a recording was saved, or could not be started or saved.
+        """
+        self._fabric, self._ring, self._argv, self._tell = fabric, ring, argv, tell
         self._running: tuple[Process, IO[bytes]] | None = None
         self._opened = ExitStack()
         self._name = ""
         self._state = ""
-        self.folder = ""
+        self._folder = ""
 
     def __enter__(self) -> Self:
         return self
@@ -61,31 +73,26 @@ class LiveRecording:
         output.seek(0)
         said = output.read().decode(errors="replace")
         self._opened.close()
-        if program.returncode:
+        if self._state == "starting":
+            self._folder = "" if program.returncode else _folder(said)
+            self._set(*(("recording",) if self._folder else ("", _complaint(said, self._state))))
+        elif program.returncode and not _is_complete(self._folder):
             self._set("", _complaint(said, self._state))
-        elif self._state == "starting":
-            self.folder = str(json.loads(said)["folder"])
-            self._set("recording")
         else:
             self._set("", f"saved: rocelab report {self._name}")
 
-    def end(self) -> str:
-        """Wait for the command that runs, and save the recording; return its folder, or "" without one."""
-        if self._running is not None:
-            process.wait(self._running[0], _PATIENCE)
-            self.look()
-        if self._state != "recording":
-            return ""
+    def end(self) -> None:
+        """Wait for the command that runs, and save a recording that is in progress."""
+        self._finish()
         self.act("stop")
-        return self.folder if self.end_of_saving() else ""
+        self._finish()
 
-    def end_of_saving(self) -> bool:
-        """Wait until the recording is saved; return whether it was."""
-        if self._running is None:
-            return False
-        code = process.wait(self._running[0], _PATIENCE)
-        self.look()
-        return code == 0
+    def _finish(self) -> None:
+        """Wait until the command that runs has ended; it is killed if it takes too long."""
+        if self._running is not None:
+            with suppress(OperationFailed):
+                process.wait(self._running[0], _PATIENCE)
+            self.look()
 
     def _launch(self, state: str, *words: str) -> None:
         output = self._opened.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - closed with the stack
@@ -99,6 +106,22 @@ class LiveRecording:
     def _set(self, state: str, line: str = "") -> None:
         self._state = state
         self._ring.tell(recording={"state": state, "name": self._name, "line": line})
+        if line:
+            self._tell(line)
+
+
+def _folder(said: str) -> str:
+    """Return the folder that ``record start`` printed as JSON, or "" without one."""
+    with suppress(ValueError, LookupError, TypeError):
+        return str(json.loads(said)["folder"])
+    return ""
+
+
+def _is_complete(folder: str) -> bool:
+    """Whether a recording is complete: ``rocelab down``, or a command on another terminal, may have ended it."""
+    with suppress(UsageError):
+        return bool(read_about(Folder(Path(folder))).get("complete"))
+    return False
 
 
 def _complaint(said: str, doing: str) -> str:

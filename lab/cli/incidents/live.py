@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -19,7 +20,7 @@ from lab.cli.kit.child_command import PROGRAM, child_command
 from lab.cli.kit.complete import FabricOption, fabric_names
 from lab.cli.kit.interrupt import ends_on_signals
 from lab.cli.kit.open_fabric import open_fabric
-from lab.cli.kit.output import JsonFlag, stdout
+from lab.cli.kit.output import JsonFlag, JsonStream, print_note, stdout
 from lab.errors import OperationFailed, UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +39,10 @@ _LONGEST: Final = 1 << 24
 """Maximum size of the topology, in bytes."""
 _LOOK: Final = 0.25
 """Seconds between two checks of the recording."""
+_MOST_ASKED: Final = 16
+"""Maximum number of requests of pages that wait for the reading thread."""
 _ENDED: Final = "The fabric was taken down, or its samples ended"
+_STOPPED: Final = "rocelab live was stopped"
 
 
 def live(
@@ -94,6 +98,7 @@ class _Live:
         self._feed: LiveFeed = LiveFeed(self._ring)
         self._asked: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._wakes, self._wake = os.pipe()
+        os.set_blocking(self._wake, False)
         self._server: LiveServer = LiveServer(port, self._ring, self._feed.snapshot, self._ask, self._opened)
         self._as_json = False
 
@@ -105,17 +110,17 @@ class _Live:
         self._as_json = as_json
         with child_command("live", "--stream", "--hz", f"{self._hz:g}", *self._named) as sampler:
             topology = self._begin(sampler)
-            recording = LiveRecording(self._feed.name, self._ring, self._command)
-            with recording, ends_on_signals(lambda: self._ask("")):
+            recording = LiveRecording(self._feed.name, self._ring, self._command, self._note)
+            why = _ENDED
+            with recording, ends_on_signals(lambda: self._ask("")), contextlib.ExitStack() as ending:
                 self._server.begin(*live_page(topology, self._feed.name, self._hz, self._feed.time))
+                ending.callback(lambda: self._server.end(why))
+                ending.callback(recording.end)
                 self._say(self._server.url)
                 if record:
                     recording.act("start")
-                ended = self._watch(sampler, recording)
-                if saved := recording.end():
-                    self._print(f"saved {saved}")
-                self._server.end(_ENDED if ended else "rocelab live was stopped")
-            if ended:
+                why = _ENDED if self._watch(sampler, recording) else _STOPPED
+            if why == _ENDED:
                 sampler.report_end()
 
     def _begin(self, sampler: ChildCommand) -> Topology:
@@ -129,7 +134,7 @@ class _Live:
                 sampler.report_end()
             found += data
             if len(found) > _LONGEST:
-                raise OperationFailed("the fabric's topology cannot be read", "rocelab topology show")
+                raise OperationFailed("the fabric's topology cannot be read", "rocelab status")
         line, _, rest = found.partition(b"\n")
         self._feed.feed(rest)
         while not self._feed.begun:
@@ -137,7 +142,10 @@ class _Live:
             if not data:
                 sampler.report_end()
             self._feed.feed(data)
-        return store.restore(json.loads(line)["topology"])
+        try:
+            return store.restore(json.loads(line)["topology"])
+        except (ValueError, LookupError, TypeError) as error:
+            raise OperationFailed("the fabric's topology cannot be read", "rocelab status") from error
 
     def _watch(self, sampler: ChildCommand, recording: LiveRecording) -> bool:
         """Pass samples on until a signal, or until they end; return whether they ended."""
@@ -161,23 +169,29 @@ class _Live:
 
     def _ask(self, what: str) -> None:
         """Have the reading thread do something; may be called in a signal handler and from any thread."""
-        if self._asked.qsize() < _CHUNK:
+        if not what or self._asked.qsize() < _MOST_ASKED:
             self._asked.put(what)
-            os.write(self._wake, b".")
+            with contextlib.suppress(BlockingIOError):  # it is woken already
+                os.write(self._wake, b".")
 
     def _command(self, words: Sequence[str]) -> list[str]:
         return [*PROGRAM, *global_options(), "record", *words, "--fabric", self._feed.name, "--json"]
 
     def _opened(self, url: str) -> None:
-        self._say(url, "The page was opened. For another browser: ")
+        with contextlib.suppress(OSError, SystemExit):  # nobody reads the output: the page is served nevertheless
+            self._say(url, "The page was opened. For another browser: ")
 
     def _say(self, url: str, before: str = "open ") -> None:
         if self._as_json:
+            JsonStream.begun = True
             sys.stdout.write(json.dumps({"fabric": self._feed.name, "url": url}) + "\n")  # an object a line
             sys.stdout.flush()
         else:
             self._print(f"{before}{url}{'; Ctrl-C ends it' if before == 'open ' else ''}")
 
+    def _note(self, line: str) -> None:
+        """Print what became of a recording; with --json on standard error."""
+        (print_note if self._as_json else self._print)(line)
+
     def _print(self, line: str) -> None:
-        if not self._as_json:
-            stdout.print(line, markup=False, highlight=False, soft_wrap=True)
+        stdout.print(line, markup=False, highlight=False, soft_wrap=True)
