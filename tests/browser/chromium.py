@@ -8,15 +8,16 @@ import select
 import shutil
 import signal
 import tempfile
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Self
+
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 BINARY: Final = shutil.which("chromium")
-_PATIENCE: Final = 60_000
-"""ms that an answer may take on a machine that is busy; it comes within a few."""
 _FLAGS: Final = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--mute-audio",
     "--hide-scrollbars", "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -71,8 +72,9 @@ class Chromium:
         if session:
             wish["sessionId"] = session
         os.write(self._writes, json.dumps(wish).encode() + b"\0")
+        deadline = time.monotonic() + PATIENCE
         while True:
-            said = self._next()
+            said = self._next(deadline, method)
             if said.get("id") == number:
                 assert "error" not in said, (method, said["error"])
                 found: dict[str, Any] = said["result"]
@@ -85,17 +87,22 @@ class Chromium:
             if said.get("method") == method:
                 self.told.remove(said)
                 return said
+        deadline = time.monotonic() + PATIENCE
         while True:
-            said = self._next()
+            said = self._next(deadline, method)
             if said.get("method") == method:
                 return said
             self.told.append(said)
 
-    def _next(self) -> dict[str, Any]:
+    def _next(self, deadline: float, method: str) -> dict[str, Any]:
+        """The next message. A page that asks its server again and again has events for ever: they do not count."""
         waiting = select.poll()
         waiting.register(self._reads, select.POLLIN)
-        while b"\0" not in self._buffer:
-            assert waiting.poll(_PATIENCE), "Chromium does not answer"
+        while b"\0" not in self._buffer or time.monotonic() > deadline:
+            left = max(0.0, deadline - time.monotonic())
+            assert left, f"Chromium does not answer {method}"
+            if not waiting.poll(left * 1000):
+                continue
             more = os.read(self._reads, 1 << 20)
             assert more, "Chromium has ended"
             self._buffer += more

@@ -165,6 +165,74 @@ def test_sessions_queue_pairs_and_commands(tab: Tab, running: Running) -> None:
     assert "no queue pair" in tab.run(TEXT.format("now-qps"))
 
 
+def test_after_a_gap_the_past_remains_and_what_lasts_goes_on(tab: Tab, running: Running) -> None:
+    """1200 samples at once are more than the server keeps: the page goes on from the current state."""
+    running.pause("h1:eth1")
+    running.made.log.rows(queue_pairs.SCHEMA, running.made.ns, [queue_pair(17, "RTS"), queue_pair(18, "RTS")])
+    running.move(2 * SECOND)
+    grown(tab, 2.0)
+    running.made.log.rows(queue_pairs.SCHEMA, running.made.ns, [queue_pair(18, "gone")])
+    running.move(60 * SECOND)
+    grown(tab, 62.0)
+    running.move(SECOND)
+    grown(tab, 63.0)
+    pairs = "[...document.querySelectorAll('#now-qps tbody tr')].length"
+    assert (tab.run(DRAWN), tab.run(pairs)) == (["h1:eth1"], 1)
+    tab.press("Home")
+    tab.press("ArrowRight")
+    assert (tab.run(DRAWN), tab.run(pairs)) == (["h1:eth1"], 2)
+
+
+def test_the_most_limited_queue_pairs_are_drawn(tab: Tab, running: Running) -> None:
+    """Not those that were limited first."""
+    for number in range(1, 10):
+        running.made.log.rows(SCHEMA, running.made.ns, [{**row("h1", 10_000_000 * (10 - number), 3), "qpn": number}])
+    running.move(2 * SECOND)
+    until(tab, "[...document.querySelectorAll('.u-label')].some((it) => it.textContent.includes('QP 0x9 '))")
+    labels = tab.run("[...document.querySelectorAll('.u-label')].map((it) => it.textContent)")
+    assert [label.split()[2] for label in labels if " QP " in label] == [f"{number:#x}" for number in range(9, 3, -1)]
+
+
+def test_queue_pairs_outlive_many_short_ones(tab: Tab, running: Running) -> None:
+    running.made.log.rows(queue_pairs.SCHEMA, running.made.ns, [queue_pair(17, "RTS")])
+    running.move(1)
+    for number in range(1, 31):
+        short = [queue_pair(1000 * number + each, state) for each in range(100) for state in ("RTS", "gone")]
+        running.made.log.rows(queue_pairs.SCHEMA, running.made.ns, short)
+        running.move(1)
+    running.move(SECOND)
+    grown(tab, (31 + SECOND) / SECOND)
+    assert tab.run("document.querySelector('#now-qps tbody').textContent") == "h1:eth10x110x12ib_write_bw"
+
+
+def test_a_zoom_lasts_while_samples_arrive(tab: Tab, running: Running) -> None:
+    running.move(4 * SECOND)
+    until(tab, f"{TEXT.format('kept')}.includes('4 s ago')")  # also in the plots
+    left, top, width = tab.run(
+        "(() => { const it = document.querySelector('.u-over'); it.scrollIntoView({block: 'center'});"
+        " const box = it.getBoundingClientRect(); return [box.x, box.y + box.height / 2, box.width]; })()"
+    )
+    for kind, part in (("mousePressed", 0.25), ("mouseMoved", 0.5), ("mouseReleased", 0.5)):
+        tab.ask(
+            "Input.dispatchMouseEvent",
+            type=kind,
+            x=left + part * width,
+            y=top,
+            button="left",
+            buttons=1,
+            clickCount=1,
+        )
+    hidden = "[...document.querySelectorAll('.playhead')].every((it) => it.hidden)"
+    until(tab, hidden)  # the present is not in the part that plots show
+    running.move(2 * SECOND)
+    until(tab, f"{TEXT.format('kept')}.includes('6 s ago')")
+    assert tab.run(hidden)
+    for count in (1, 2):
+        for kind in ("mousePressed", "mouseReleased"):
+            tab.ask("Input.dispatchMouseEvent", type=kind, x=left + 9, y=top, button="left", clickCount=count)
+    until(tab, f"!({hidden})")
+
+
 def test_a_recording_is_started_and_stopped(tab: Tab, running: Running) -> None:
     running.move(1)
     ring, server = running.live.ring, running.live

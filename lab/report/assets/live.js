@@ -68,7 +68,7 @@ function setPause([name, priority, start, stop]) {
     lane.ends.push(Infinity);
     pauseCount++;
   }
-  if (stop !== null) lane.ends[lane.ends.length - 1] = seconds(stop);
+  lane.ends[lane.ends.length - 1] = stop === null ? Infinity : seconds(stop);  // after a gap, it may still last
 }
 
 // The older half of all pauses is forgotten; the share of time in each sample remains.
@@ -108,9 +108,13 @@ function addCommand({at, ...command}) {
   shownCommands = -1;
 }
 
+let mostQpChanges = MOST_QP_CHANGES;
 function addQueuePair([nic, qpn, remote, kind, state, program], at) {
   qpChanges.push({at, nic, qpn, remote, kind, state, program});
-  if (qpChanges.length > MOST_QP_CHANGES) qpChanges.splice(0, MOST_QP_CHANGES / 2);
+  if (qpChanges.length <= mostQpChanges) return;
+  const kept = existing(qpChanges.splice(0, qpChanges.length >> 1), Infinity);  // the older half, but for what exists
+  qpChanges.unshift(...kept);
+  mostQpChanges = MOST_QP_CHANGES + 2 * kept.length;
 }
 
 function append(update) {
@@ -122,7 +126,7 @@ function append(update) {
   lastTime = update.t;
   if (update.reset && !first) {
     forgetMissing(new Set((update.series || []).map(([number]) => number)));
-    qpChanges.length = 0;
+    for (const pair of existing(qpChanges, Infinity)) qpChanges.push({...pair, at: seconds(update.t), state: "gone"});
   }
   for (const number of update.dropped || []) dropSeries(number);
   for (const each of update.series || []) addSeries(each, first);
@@ -182,8 +186,16 @@ function readAgain() {
   ports.clear();
   for (const name of Object.keys(run.ports)) ports.set(name, readPort(name));
   readLines();
+  sortLimits();
   findDeepest();
   $("scrub").max = end;
+}
+
+// The QPs that were most limited in the time that plots show are the first: only some are drawn.
+function sortLimits() {
+  const [from, to] = span();
+  const part = ({name, values}) => values.subarray(from, to).reduce((least, value) => Math.min(least, value), Infinity) / (run.rates[name.split(" ")[0]] || 1);
+  limits = limits.map((line) => [part(line), line]).sort((a, b) => a[0] - b[0]).map(([, line]) => line);
 }
 
 const present = () => Math.max(0, end - LAG);
@@ -235,6 +247,12 @@ function replot() {
     const byName = new Map(each.map((line) => [line.name, line.values]));
     plots[number].setData([times.slice(from, to), ...plots[number].lines.map((name) => byName.get(name).slice(from, to))].map((column) => Array.from(column)));
   });
+}
+
+// Whether a plot shows less time than it has samples of.
+function isZoomed(plot) {
+  const {min, max} = plot.scales.x, samples = plot.data[0];
+  return samples.length > 1 && (min > samples[0] || max < samples[samples.length - 1]);
 }
 
 function goLive() {
@@ -329,10 +347,10 @@ function beginLive() {
   $("span").addEventListener("change", () => { zoomed = false; replot(); });
   $("record").addEventListener("click", record);
   shelf.addEventListener("mousedown", () => { holding = true; });
-  addEventListener("mouseup", () => {
+  addEventListener("mouseup", () => setTimeout(() => {  // uPlot zooms after this event
     holding = false;
-    zoomed = plots.some((each) => each.select.width > 0) || zoomed;
-  });
+    zoomed = plots.some(isZoomed);
+  }));
   shelf.addEventListener("dblclick", () => { zoomed = false; replot(); });
   goLive();
   showState(false);

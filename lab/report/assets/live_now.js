@@ -39,17 +39,22 @@ function pausesAt(t) {
   return found.sort((a, b) => b[0] - a[0]).map(([, row]) => row);
 }
 
-function queuePairsAt(t) {
+// The queue pairs that exist after these changes until a time.
+function existing(changes, t) {
   const found = new Map();
-  for (const change of qpChanges) {
+  for (const change of changes) {
     if (change.at > t) break;
     const key = `${change.nic} ${change.qpn}`;
     if (change.state === "gone") found.delete(key); else found.set(key, change);
   }
+  return [...found.values()];
+}
+
+function queuePairsAt(t) {
   const limitOf = new Map();
   const sample = sampleAt(t), steps = run.measures.tx_bps.steps;
   for (const line of limits) limitOf.set(line.name.split(" to ")[0], line.values[sample]);
-  return [...found.values()].map((change) => {
+  return existing(qpChanges, t).map((change) => {
     const limit = limitOf.get(`${change.nic} QP 0x${change.qpn.toString(16)}`);
     const peer = change.remote === null ? "" : `0x${change.remote.toString(16)}`;
     return [change.nic, `0x${change.qpn.toString(16)}`, peer, change.program, limit ? written(limit, steps) : ""];

@@ -231,7 +231,7 @@ function density() {
   if (!bins.length || !end) return;
   for (const lanes of pauses.values()) for (const lane of lanes) lane.starts.forEach((start, i) => {
     const from = start / end * bins.length, to = Math.min(bins.length, lane.ends[i] / end * bins.length);
-    for (let bin = Math.floor(from); bin < to; bin++) bins[bin] += Math.min(bin + 1, to) - Math.max(bin, from);
+    for (let bin = Math.max(0, Math.floor(from)); bin < to; bin++) bins[bin] += Math.min(bin + 1, to) - Math.max(bin, from);
   });
   const most = Math.max(1, pauses.size), pen = canvas.getContext("2d");
   pen.fillStyle = colour("--pause");
