@@ -125,7 +125,7 @@ class LiveFeed:
                     self._take(frame)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise OperationFailed(
-                "the sampler's output cannot be read", "run rocelab live --no-vm where the fabric runs"
+                "the sampler's output cannot be read", "run rocelab --no-vm live where the fabric runs"
             ) from error
 
     def snapshot(self) -> dict[str, Any]:

@@ -135,7 +135,7 @@ class LiveFilm:
                 self._take(frame)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise OperationFailed(
-                "the sampler's output cannot be read", "run rocelab top --no-vm where the fabric runs"
+                "the sampler's output cannot be read", "run rocelab --no-vm top where the fabric runs"
             ) from error
 
     @property
