@@ -97,13 +97,13 @@ class LiveServer:
             self._asked.wait_for(lambda: not self._between, self.farewell)
         self._http.end()
 
-    def updates(self, cursor: int) -> bytes:
-        """Return the updates after a cursor, as ``UpdateRing.after`` does."""
+    def updates(self, cursor: int, tellings: int) -> bytes:
+        """Return the updates after a cursor and so many tellings, as ``UpdateRing.after`` does."""
         with self._asked:  # a reader that waits for updates releases the lock
             if cursor:
                 self._between = max(0, self._between - 1)
                 self._asked.notify_all()
-            body = self.ring.after(cursor, self.snapshot, _WAIT)
+            body = self.ring.after(cursor, tellings, self.snapshot, _WAIT)
             self._between += not self.ring.ended
         return body
 
@@ -170,11 +170,12 @@ class _Handler(LoopbackHandler):
         elif not live.is_known(cookie):
             self.say(HTTPStatus.FORBIDDEN, _REFUSED)
         elif asked.path == "/updates":
-            cursor = query.get("after", ["0"])[0]
-            if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 16):
-                self.say(HTTPStatus.BAD_REQUEST, "after is the number of an update\n")
+            known = [query.get(name, ["0"])[0] for name in ("after", "tellings")]
+            if not all(each.isascii() and each.isdigit() and len(each) < 16 for each in known):
+                self.say(HTTPStatus.BAD_REQUEST, "after and tellings are numbers, of the last answer\n")
                 return
-            self.send(HTTPStatus.OK, live.updates(int(cursor)), {"Content-Type": "application/json", **_HEADERS})
+            cursor, tellings = map(int, known)
+            self.send(HTTPStatus.OK, live.updates(cursor, tellings), {"Content-Type": "application/json", **_HEADERS})
         else:
             self.say(HTTPStatus.NOT_FOUND, "the page is at /\n")
 

@@ -33,6 +33,7 @@ class UpdateRing:
         self._last = 0
         self._ended = ""
         self._told: dict[str, Any] = {}
+        self._tellings = 0
 
     def publish(self, update: dict[str, Any]) -> None:
         """Add an update."""
@@ -49,6 +50,7 @@ class UpdateRing:
         """Set values that every answer contains, for example the recording in progress."""
         with self._changed:
             self._told.update(values)
+            self._tellings += 1
             self._changed.notify_all()
 
     @property
@@ -62,17 +64,17 @@ class UpdateRing:
             self._ended = self._ended or why
             self._changed.notify_all()
 
-    def after(self, cursor: int, snapshot: Callable[[], dict[str, Any]], patience: float) -> bytes:
+    def after(self, cursor: int, tellings: int, snapshot: Callable[[], dict[str, Any]], patience: float) -> bytes:
         """Return the updates after a cursor as JSON, at the latest after ``patience`` seconds.
 
-        The answer has ``next``, the next cursor, ``updates``, ``ended`` with the reason, and the values of ``tell``.
-        For a reader that is new, with cursor 0, or too slow, the first update is a snapshot.
+        The answer has ``next``, the next cursor, ``updates``, ``ended`` with the reason, the values of ``tell``, and
+        ``tellings``, how often it was called. A reader that knows fewer does not wait. For a reader that is
+        new, with cursor 0, or too slow, the first update is a snapshot.
         """
         with self._changed:
-            known = dict(self._told)
             if 0 < cursor <= self._last and not self._is_lost(cursor):
                 self._changed.wait_for(
-                    lambda: self._last > cursor or bool(self._ended) or self._told != known, patience
+                    lambda: self._last > cursor or bool(self._ended) or self._tellings != tellings, patience
                 )
             if cursor < 1 or cursor > self._last or self._is_lost(cursor):
                 found, following = [_encoded({**snapshot(), "reset": True})] if self._last else [], self._last
@@ -80,7 +82,7 @@ class UpdateRing:
                 first = cursor - (self._last - len(self._kept))
                 found = [self._kept[place] for place in range(first, min(first + _MOST_READ, len(self._kept)))]
                 following = cursor + len(found)
-            about = _encoded({"next": following, "ended": self._ended, **self._told})
+            about = _encoded({"next": following, "tellings": self._tellings, "ended": self._ended, **self._told})
         return about[:-1] + b',"updates":[' + b",".join(found) + b"]}"
 
     def _is_lost(self, cursor: int) -> bool:

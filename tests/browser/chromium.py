@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 BINARY: Final = shutil.which("chromium")
+_MOVED: Final = 100
+"""The first number of the pipes' ends before the browser has them as 3 and 4."""
 _FLAGS: Final = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--mute-audio",
     "--hide-scrollbars", "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -33,22 +36,22 @@ class Chromium:
         self._profile = tempfile.TemporaryDirectory(prefix="rocelab-chromium-", ignore_cleanup_errors=True)
         reads, self._writes = os.pipe()
         self._reads, writes = os.pipe()
-        moved = [os.dup(reads), os.dup(writes)]
-        for number in (reads, writes):
-            os.close(number)
         null = os.open(os.devnull, os.O_RDWR)
+        # None of these may have one of the numbers 0 to 4, which the next overwrites in the browser.
+        moved = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, _MOVED) for number in (reads, writes, null)]
+        for number in (reads, writes, null):
+            os.close(number)
         self._pid = os.posix_spawn(
             BINARY,
             [BINARY, *_FLAGS, f"--user-data-dir={self._profile.name}", "about:blank"],
             {**os.environ, "HOME": self._profile.name},
             file_actions=[
-                (os.POSIX_SPAWN_DUP2, moved[0], 20), (os.POSIX_SPAWN_DUP2, moved[1], 21),
-                (os.POSIX_SPAWN_DUP2, 20, 3), (os.POSIX_SPAWN_DUP2, 21, 4),
-                (os.POSIX_SPAWN_DUP2, null, 1), (os.POSIX_SPAWN_DUP2, null, 2),
+                (os.POSIX_SPAWN_DUP2, moved[0], 3), (os.POSIX_SPAWN_DUP2, moved[1], 4),
+                (os.POSIX_SPAWN_DUP2, moved[2], 1), (os.POSIX_SPAWN_DUP2, moved[2], 2),
             ],
             setpgroup=0,
         )  # fmt: skip
-        for number in (*moved, null):
+        for number in moved:
             os.close(number)
         self._buffer = b""
         self._number = 0

@@ -8,8 +8,8 @@ const REDRAW = 250, REPLOT = 1000, WAIT = 100, RETRY = 1000;   // ms
 const COUNTED = ["ports", "again"];
 
 const series = new Map();   // by the server's number: the list of changes, the sample and the value of the last one
-let cursor = 0, zero = null, lastTime = 0, thinned = false;
-let following = true, over = false;
+let cursor = 0, tellings = 0, zero = null, lastTime = 0, thinned = false;
+let following = true, over = false, lost = false;
 let redrawn = -REDRAW, replotted = -REPLOT, holding = false, zoomed = false;
 
 const seconds = (us) => (us - zero) / 1e6;
@@ -264,9 +264,11 @@ function goLive() {
   setSpeed(1);
   moveTo(over ? end : present());
   if (over) play(false);
+  showState();
 }
 
-function showState(lost) {
+function showState(gone = lost) {
+  lost = gone;
   const state = over ? "ended" : lost ? "connection lost" : zero === null ? "connecting" : following ? "live" : "rewound: back to live";
   $("state").textContent = state;
   $("state").className = `chip ${over || lost ? "lost" : following ? "present" : "past"}`;
@@ -294,11 +296,12 @@ function complain(text) {
 }
 
 async function ask() {
-  const answer = await fetch(`updates?after=${cursor}`, {cache: "no-store"});
+  const answer = await fetch(`updates?after=${cursor}&tellings=${tellings}`, {cache: "no-store"});
   if (answer.status === 403) throw new Error(await answer.text());
   if (!answer.ok) throw new Error("");
   const told = await answer.json();
   cursor = told.next;
+  tellings = told.tellings;
   told.updates.forEach(append);
   if (told.ended) {
     over = true;
@@ -353,7 +356,6 @@ function beginLive() {
   }));
   shelf.addEventListener("dblclick", () => { zoomed = false; replot(); });
   goLive();
-  showState(false);
   poll();
 }
 

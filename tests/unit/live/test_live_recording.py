@@ -38,7 +38,7 @@ class Recorded:
     @property
     def told(self) -> dict[str, str]:
         """What pages show."""
-        found: dict[str, str] = json.loads(self.ring.after(0, dict, 0))["recording"]
+        found: dict[str, str] = json.loads(self.ring.after(0, 0, dict, 0))["recording"]
         return found
 
     def is_in(self, state: str) -> bool:

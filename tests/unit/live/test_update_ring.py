@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ def whole() -> dict[str, Any]:
 
 def read(ring: UpdateRing, cursor: int, patience: float = 0.0) -> tuple[int, list[dict[str, Any]], str]:
     """The next cursor, the updates, and why it ended."""
-    said = json.loads(ring.after(cursor, whole, patience))
+    said = json.loads(ring.after(cursor, 0, whole, patience))
     return said["next"], said["updates"], said["ended"]
 
 
@@ -71,7 +72,7 @@ def test_an_answer_is_bounded_and_the_next_one_goes_on() -> None:
 def test_a_reader_waits_until_there_is_news(change: str, updates: list[dict[str, Any]]) -> None:
     ring = filled(1)
     answers: list[bytes] = []
-    reader = threading.Thread(target=lambda: answers.append(ring.after(1, whole, PATIENCE)))
+    reader = threading.Thread(target=lambda: answers.append(ring.after(1, 0, whole, PATIENCE)))
     reader.start()
     match change:
         case "publish":
@@ -86,6 +87,18 @@ def test_a_reader_waits_until_there_is_news(change: str, updates: list[dict[str,
     assert said["ended"] == ("it is over" if change == "end" else "")
     if change == "tell":
         assert said["recording"] == {"state": "recording"}
+
+
+def test_what_was_told_between_two_questions_is_answered_at_once() -> None:
+    """A reader knows how often it was told something: it would wait for the next update otherwise."""
+    ring = filled(1)
+    ring.tell(recording={"state": "starting"})
+    said = json.loads(ring.after(1, 0, whole, 0))
+    ring.tell(recording={"state": "recording"})
+    began = time.monotonic()
+    said = json.loads(ring.after(1, said["tellings"], whole, 1e6))
+    assert said["recording"] == {"state": "recording"}
+    assert time.monotonic() - began < PATIENCE
 
 
 def test_the_first_reason_of_the_end_counts() -> None:
