@@ -33,7 +33,11 @@ OTHERS: Final = ("h1", "h2")
 COMPUTE: Final = 0.1
 """Seconds of the computation of a step."""
 SPEED: Final = 0.5
-JOB: Final = "{name: ring, hosts: [h1, h2, h3], steps: 4, compute: 100ms, allreduce: 1200000, algorithm: ring}"
+JOB: Final = (
+    "{name: ring, hosts: [h1, h2, h3], steps: 4, compute: 100ms, "
+    "allreduce: 1200000, algorithm: ring, data: {buckets: 1}}"
+)
+"""One bucket, for which ``EARLY`` holds: several at a time hide CPU time behind each other's packets."""
 MORE: Final = COMPUTE / SPEED - COMPUTE
 ALLOWED: Final = 0.005
 """Seconds: the emulated CPU wakes ranks one after the other."""

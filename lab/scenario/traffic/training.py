@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
@@ -79,6 +79,12 @@ class JobInPhase:
     def times_s(self) -> tuple[float, ...]:
         """Seconds of each step, from the first rank that begins it to the last that ends it."""
         return tuple((max(map(_end, ranks)) - min(_column(ranks, "begin"))) / _NS for ranks in self.steps)
+
+    @property
+    def spans_s(self) -> tuple[float, ...]:
+        """Seconds from each step's begin to the next one's, with the barrier between; of the last, to its end."""
+        begins = [min(_column(ranks, "begin")) for ranks in self.steps]
+        return tuple((end - begin) / _NS for begin, end in pairwise([*begins, max(map(_end, self.steps[-1]))]))
 
     @property
     def step_s(self) -> float:

@@ -6,6 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lab.jobs.rank_schedule import OperationKind
+from lab.jobs.training_schedule import training_schedule
+from lab.jobs.training_spec import load_training
+from lab.scenario.traffic.training import PER_BYTE, JobInPhase
+from scenarios import link_loss_mid_step, one_slow_link_slows_all, straggler_host
 from tests.unit.scenario.tale import Ranks, Tale, failing, outcomes
 
 if TYPE_CHECKING:
@@ -85,6 +90,27 @@ OF_COUNTERS: list[tuple[str, Tale, str]] = [
 @pytest.mark.parametrize(("name", "changes", "wrong"), OF_COUNTERS)
 def test_each_counter_can_fail(name: str, changes: Tale, wrong: str, tmp_path: Path) -> None:
     assert failing(tmp_path, name, COUNTED[name], changes, seconds=2.0, jobs=JOBS[name]) == {wrong}
+
+
+def test_the_bounds_are_those_of_one_sum_in_a_step() -> None:
+    """Buckets would have smaller parts of the ring than the 400 kB of the stories' arithmetic."""
+    for story in (one_slow_link_slows_all, straggler_host, link_loss_mid_step):
+        made = training_schedule(load_training(story.JOB, "story"), HOSTS)
+        for operations in made.variants[0]:
+            sizes = [each.size for each in operations if each.kind is OperationKind.ALLREDUCE]
+            assert sizes == [one_slow_link_slows_all.SIZE], story.SCENARIO.name
+    part = one_slow_link_slows_all.SIZE / 3 * PER_BYTE
+    assert pytest.approx(part * 8 / 100e6) == link_loss_mid_step.PART
+
+
+def test_a_barrier_that_loses_its_packets_belongs_to_the_step_before() -> None:
+    """The step itself is as long as the others."""
+    ms = 10**6
+    times = ((0, 200), (1300, 1500), (1510, 1710))
+    rows = [[{"begin": begin * ms, "compute": 0, "communication": (end - begin) * ms}] for begin, end in times]
+    job = JobInPhase(tuple(map(tuple, rows)))
+    assert job.times_s == pytest.approx((0.2, 0.2, 0.2))
+    assert job.spans_s == pytest.approx((1.3, 0.21, 0.2))
 
 
 @pytest.mark.parametrize("name", JOBS)
