@@ -21,7 +21,7 @@ from lab.cli.tables.training_table import phase_table, training_notes, training_
 from lab.cli.traffic.job_explain import explain
 from lab.cli.traffic.job_export import export
 from lab.errors import ExitCode, UsageError
-from lab.faults.slow_ranks import slowed
+from lab.faults.slow_ranks import slowed, slowed_trace
 from lab.jobs.collective_job import lossy_class, received_bps, run_job, too_fast
 from lab.jobs.job_spec import ALGORITHMS, AUTOMATIC, Collective, JobSpec, size_range
 from lab.jobs.rank_placement import PlacementRule, leaf_of_nic, nic_links, place, refuse_shared_host
@@ -180,8 +180,8 @@ def train(
     slowest = min(sum(link.rate for link in each) for each in links)
     with stages() as progress:
         watch = _watched_qps(fabric, nics, progress) if recorded_command.is_recorded(fabric.state) else None
-        if not isinstance(job, TraceJob):
-            job = slowed(fabric, job, [nic.host for nic in nics])
+        hosts = [nic.host for nic in nics]
+        job = slowed_trace(fabric, job, hosts) if isinstance(job, TraceJob) else slowed(fabric, job, hosts)
         result = run_training(nics, job, link_rate=slowest, report=watch.report if watch else progress)
     recorded_command.stepped(fabric.state, recorded_steps(result))
     if watch:

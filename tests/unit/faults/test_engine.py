@@ -14,8 +14,11 @@ from lab.faults import fault_engine
 from lab.faults.fault_request import FaultRequest
 from lab.faults.kinds.port_faults import PortConfig
 from lab.faults.ledger import Holder, Ledger
-from lab.faults.slow_ranks import slowed
+from lab.faults.slow_ranks import slowed, slowed_trace
 from lab.faults.timing import Timing
+from lab.jobs.rank_schedule import check_schedule
+from lab.jobs.training_job import TraceJob
+from lab.jobs.training_schedule import training_schedule
 from lab.jobs.training_spec import load_training
 from lab.model.load import load_topology
 from lab.model.qos.port_change import QosRequest
@@ -118,8 +121,15 @@ def test_a_host_that_computes_slowly_slows_jobs_that_start_meanwhile(fabric: Fab
     assert slowed(now(fabric), spec, ["h1"]).compute_of("h2") == pytest.approx(0.1), "h2 has no rank"
     with pytest.raises(UsageError, match="has the computation of h1 already"):
         fault_engine.inject(now(fabric), FaultRequest("slow-compute", "h1"))
+    stored = load_training("{ranks: 2, compute: 1s, allreduce: 1MiB, storage: {host: h2, load: 1kB}}", "job")
+    assert slowed(now(fabric), stored, ["h3", "h4", "h2"]) == stored, "a storage host computes nothing"
+    trace = TraceJob(name="trace", schedule=training_schedule(spec, ranks))
+    slow = slowed_trace(now(fabric), trace, ranks).schedule
+    assert [sum(each.seconds for each in rank) for rank in slow.variants[0]] == pytest.approx([0.24, 1.0])
+    check_schedule(slow)
     fault_engine.heal(now(fabric), [first.number, second.number])
     assert slowed(now(fabric), spec, ranks) == spec
+    assert slowed_trace(now(fabric), trace, ranks) == trace
 
 
 def test_what_changes_nothing_and_what_is_not_there_are_told(ran: Running, fabric: Fabric) -> None:
