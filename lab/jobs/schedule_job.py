@@ -30,7 +30,7 @@ class ScheduleOptions:
     tclass: int = DEFAULT_TCLASS
     """IP traffic class of the RDMA packets: DSCP * 4 + ECN."""
     patience: JobPatience = field(default_factory=JobPatience)
-    """Timeouts, beside the longest computation."""
+    """Timeouts, beside the computations of a step: several may follow each other without a packet."""
 
 
 def run_schedule(
@@ -64,7 +64,7 @@ def run_schedule(
         )
         for number, nic in enumerate(nics)
     ]
-    longest = max((each.seconds for variant in schedule.variants for rank in variant for each in rank), default=0.0)
+    longest = max(sum(each.seconds for each in rank) for variant in schedule.variants for rank in variant)
     usual = options.patience
     waits = JobPatience(start=usual.start, stall=usual.stall + longest)
     return ranks, job_session.run_ranks(ranks, waits, report)

@@ -20,7 +20,6 @@ from lab.jobs.rank_schedule import OperationKind, Phase
 from lab.jobs.schedule_arithmetic import step_seconds, transfers
 from lab.jobs.schedule_job import ScheduleOptions, run_schedule
 from lab.jobs.training_schedule import training_schedule
-from lab.model.values.suggest import suggest
 from lab.rdma.measure import DEFAULT_TCLASS
 from lab.units import counted
 
@@ -175,12 +174,9 @@ def run_training(
     errors of ``run_schedule``. Nothing of the job is left running.
     """
     hosts = [nic.host for nic in nics]
-    for host in () if isinstance(spec, TraceJob) else spec.slower:
-        if host not in hosts:
-            raise UsageError(f"slower: {host} runs no rank", suggest(host, hosts, f"ranks run on {', '.join(hosts)}"))
     schedule = _schedule(spec, hosts)
-    for variant in range(len(schedule.variants)):
-        step_seconds(schedule, variant, link_rate)
+    if not any(_variant_seconds(schedule, link_rate)):
+        raise UsageError(f"job {spec.name} neither computes nor communicates", "record the trace again")
     options = ScheduleOptions(algorithm=spec.algorithm, tclass=spec.tclass, patience=patience or JobPatience())
     ranks, start = run_schedule(nics, schedule, options, report=report)
     measured = [(place_of(rank), rank.scheduled) for rank in ranks]
@@ -196,6 +192,7 @@ def training_result(
 ) -> TrainingResult:
     """Return the figures of a training job from the places and the times of its ranks, in their order."""
     schedule = _schedule(spec, [place.host for place, _ in ranks])
+    seconds = _variant_seconds(schedule, link_rate)
     trained = ranks[: len(ranks) - (spec.storage is not None)]
     by_step = [_rank_steps(schedule, trained, number) for number in range(len(schedule.measured))]
     steps = tuple(_step(each) for each in by_step)
@@ -213,7 +210,7 @@ def training_result(
         algorithm=spec.algorithm,
         tclass=spec.tclass,
         time_s=fmean(step.time_s for step in steps),
-        roofline_s=fmean(step_seconds(schedule, variant, link_rate) for variant in schedule.measured),
+        roofline_s=fmean(seconds[variant] for variant in schedule.measured),
         straggler=max(sorted(set(stragglers)), key=stragglers.count),
         lateness_s=fmean(step.lateness_s for step in steps),
         transfer_bps=moved * 8 / busy if busy else 0.0,
@@ -235,6 +232,11 @@ def recorded_steps(result: TrainingResult) -> Iterator[dict[str, Any]]:
 
 def _schedule(spec: TrainingSpec | TraceJob, hosts: Sequence[str]) -> JobSchedule:
     return spec.schedule if isinstance(spec, TraceJob) else training_schedule(spec, hosts)
+
+
+def _variant_seconds(schedule: JobSchedule, link_rate: int) -> list[float]:
+    """Return the arithmetic of each variant, which many steps may share."""
+    return [step_seconds(schedule, variant, link_rate) for variant in range(len(schedule.variants))]
 
 
 def _rank_steps(
@@ -278,9 +280,10 @@ def _transferred(
     operations: Counter[Phase] = Counter()
     spans: dict[Phase, list[tuple[int, int]]] = {}
     moving: list[tuple[int, int]] = []
+    joined = [transfers(variant) for variant in schedule.variants]
     for number, kind in enumerate(schedule.measured):
         variant = schedule.variants[kind]
-        for transfer in transfers(variant):
+        for transfer in joined[kind]:
             rank, index = transfer.ends[0]
             phase = variant[rank][index].phase
             octets[phase] += transfer.received
@@ -342,7 +345,7 @@ def _rank(place: RankPlace, steps: Sequence[RankStep]) -> RankFigures:
         step_s=step,
         compute_s=_mean([each.compute_ns for each in steps]),
         communication_s=communication,
-        communication_share=communication / step,
+        communication_share=communication / step if step else 0.0,
         waiting_s=_mean([each.waiting_ns for each in steps]),
         late_s=_mean([each.late_ns for each in steps]),
     )

@@ -18,6 +18,7 @@ from lab.errors import UsageError
 from lab.jobs.rank_program import ELEMENT_OCTETS
 from lab.jobs.rank_schedule import JobSchedule, Operation, OperationKind, Phase
 from lab.jobs.training_spec import group_conflict
+from lab.model.values.suggest import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -206,13 +207,17 @@ def pass_order(stage: int, stages: int, micro_batches: int) -> Iterator[tuple[Ph
 def training_schedule(spec: TrainingSpec, hosts: Sequence[str]) -> JobSchedule:
     """Return the schedule of a job whose rank 0 is on the first host; the rank on the storage host is the last.
 
-    UsageError if the groups do not divide the ranks.
+    UsageError if the groups do not divide the ranks, or ``slower`` names a host without a rank.
     """
     ranks = len(hosts) - (spec.storage is not None)
     conflict = group_conflict(spec, ranks)
     if conflict is not None:
         key, message, remedy = conflict
         raise UsageError(f"{key} {message}", remedy)
+    for host in spec.slower:
+        if host not in hosts[:ranks]:
+            known = f"ranks run on {', '.join(hosts[:ranks])}"
+            raise UsageError(f"slower: {host} runs no rank", suggest(host, hosts[:ranks], known))
     layout = _Layout(spec, ranks)
     every = spec.storage.every if spec.storage is not None and spec.storage.checkpoint else 0
     variants = [_step(spec, layout, hosts[:ranks], saves=False)]

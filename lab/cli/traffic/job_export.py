@@ -73,7 +73,10 @@ def _schedule(file: Path, ranks: int | None) -> tuple[str, JobSchedule]:
     spec = load_training(read_text(file, "the file of a training job", "rocelab docs jobs has an example"), str(file))
     if spec.slower and spec.hosts is None:
         raise UsageError("slower: an export does not place the ranks on hosts", "name the hosts: [h1, h2]")
-    hosts = list(spec.hosts) if spec.hosts is not None else [f"rank {number}" for number in range(spec.ranks or 0)]
+    if spec.hosts is not None:
+        hosts = [each.partition(":")[0] for each in spec.hosts]
+    else:
+        hosts = [f"rank {number}" for number in range(spec.ranks or 0)]
     if spec.storage is not None:
         hosts.append(spec.storage.host)
     return spec.name, training_schedule(spec, hosts)

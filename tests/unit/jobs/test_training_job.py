@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from lab.errors import UsageError
+from lab.jobs import training_job
 from lab.jobs.collective_job import RankPlace
-from lab.jobs.training_job import TrainingResult, run_training, training_result
+from lab.jobs.rank_schedule import JobSchedule, Operation, OperationKind, Phase
+from lab.jobs.training_job import TraceJob, TrainingResult, run_training, training_result
 from lab.jobs.training_spec import load_training
 from lab.kernel.process.netns import Namespace
 from lab.rdma.measure import Nic
@@ -85,6 +87,27 @@ def test_each_step_of_each_rank_is_kept() -> None:
     rows = figures().rank_steps
     assert [(row.step, row.rank) for row in rows] == [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)]
     assert [row.communication_ns // MS for row in rows] == [110, 80, 105, 85, 90, 85]
+
+
+def test_the_arithmetic_of_a_variant_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a simulation of the step: a job may have 10,000 of them."""
+    ran: list[int] = []
+
+    def seconds(_: JobSchedule, variant: int, __: int) -> float:
+        ran.append(variant)
+        return 0.1
+
+    monkeypatch.setattr(training_job, "step_seconds", seconds)
+    assert figures().roofline_s == pytest.approx(0.1)
+    assert ran == [0]
+
+
+def test_a_trace_without_computations_and_messages_does_not_start() -> None:
+    nothing = Operation(kind=OperationKind.COMPUTE, phase=Phase.TRACE)
+    job = TraceJob(name="empty", schedule=JobSchedule(groups=(), variants=(((nothing,),) * 2,), steps=(0,)))
+    nics = [Nic(f"h{number}", "eth1", Namespace("none"), "none", ip_address("10.0.0.1")) for number in (1, 3)]
+    with pytest.raises(UsageError, match="job empty neither computes nor communicates"):
+        run_training(nics, job, link_rate=RATE, report=lambda *_: None)
 
 
 def test_a_slower_host_must_run_a_rank() -> None:

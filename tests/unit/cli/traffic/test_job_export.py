@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +27,6 @@ from lab.shipped import shipped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from typer.testing import Result
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 TOPOLOGY: Final = load_topology(shipped("topologies/incast.yaml").read_text(encoding="utf-8"))
 FABRIC: Final = SimpleNamespace(
     name="incast",
-    state=None,
+    state=SimpleNamespace(faults=Path("no-faults")),
     topology=TOPOLOGY,
     plan=plan_addresses(TOPOLOGY),
     qos=resolve(TOPOLOGY),
@@ -128,6 +128,15 @@ def test_what_is_not_possible_is_a_usage_error(file: Path, words: tuple[str, ...
     assert isinstance(told.exception, UsageError | InvalidInput)
     assert why in str(told.exception)
     assert told.exception.exit_code == 2
+
+
+def test_a_slower_host_is_one_of_the_hosts_that_the_file_names(file: Path, tmp_path: Path) -> None:
+    text = TEXT.replace("ranks: 3", "hosts: ['h1:eth1', h2, h3]")
+    file.write_text(f"{text}slower: {{h1: 50ms}}\n", encoding="utf-8")
+    assert said("export", str(file), "--format", "goal", "-o", str(tmp_path)).exit_code == 0
+    assert "calc 50000000" in (tmp_path / "small.goal").read_text(encoding="ascii").partition("rank 1")[0]
+    file.write_text(f"{text}slower: {{h8: 50ms}}\n", encoding="utf-8")
+    assert "slower: h8 runs no rank" in str(said("export", str(file)).exception)
 
 
 def test_an_export_does_not_know_which_rank_is_slower(file: Path) -> None:
