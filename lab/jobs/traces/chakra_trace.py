@@ -4,8 +4,7 @@ A file is a sequence of messages, each after its length as a varint: ``GlobalMet
 operation. The ranks of a collective are the process group that its attribute ``pg_name`` names. Groups are in
 ``comm_groups.json`` beside the traces, as ASTRA-sim reads them; without a name, all ranks call the collective.
 
-Loads and stores of memory are computations. rocelab's own attribute
-``rocelab_step`` keeps the steps of a job apart.
+Loads and stores of memory are computations. rocelab's own attribute ``rocelab_step`` keeps the steps of a job apart.
 """
 
 from __future__ import annotations
@@ -19,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 from lab.errors import EnvironmentLacks, InvalidInput, Problem, UsageError
 from lab.jobs.job_spec import MAX_JOB_SIZE, MAX_STEPS
 from lab.jobs.rank_program import ELEMENT_OCTETS
-from lab.jobs.rank_schedule import MAX_OPERATIONS, JobSchedule, Operation, OperationKind, Phase, check_schedule
+from lab.jobs.rank_schedule import JobSchedule, Operation, OperationKind, Phase, check_schedule
 from lab.jobs.training_spec import MAX_COMPUTE, MAX_RANKS
+from lab.model.values.yamltext import show
 from lab.shipped import PACKAGE
 from lab.units import format_size
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 MAX_TRACE: Final = 64 * 2**20
 """Bytes of the largest trace that is read."""
+MAX_NODES: Final = 500_000
+"""Nodes of the longest trace that is read, which need about 1 GB of memory."""
 VERSION: Final = "1.0.0"
 """The version of Chakra whose schema this is."""
 GROUPS: Final = "comm_groups.json"
@@ -72,11 +74,14 @@ def read_traces(path: Path, ranks: int | None = None) -> JobSchedule:
     if match is None:
         if ranks is None:
             raise UsageError(f"{path} is one trace for all ranks", "say how many: --ranks 4; or name NAME.0.et")
-        files = [path] * ranks
+        files = [path] * min(ranks, MAX_RANKS + 1)
     else:
+        if ranks is not None:
+            what = f"--ranks is for one trace of all ranks, and {path} is that of rank {match[2]}"
+            raise UsageError(what, "leave out --ranks")
         files = _siblings(path, match[1])
     if not 2 <= len(files) <= MAX_RANKS:
-        raise UsageError(f"{path} has {len(files)} ranks", f"use 2 to {MAX_RANKS}: NAME.0.et, NAME.1.et")
+        raise UsageError(f"{path} has {ranks or len(files)} ranks", f"use 2 to {MAX_RANKS}: NAME.0.et, NAME.1.et")
     groups = _Groups(path.with_name(GROUPS), len(files))
     read = [_Trace(file, rank, groups).steps() for rank, file in enumerate(files)]
     numbers = sorted(set().union(*read))
@@ -110,31 +115,36 @@ class _Groups:
         self.path, self.ranks = path, ranks
         self.used: list[tuple[int, ...]] = []
         self._indices: dict[str, int] = {}
-        self._named: Mapping[str, Any] = {}
+        self._named: Mapping[str, Any]
         try:
-            octets = path.read_bytes() if path.is_file() and path.stat().st_size <= MAX_TRACE else b"{}"
-            self._named = json.loads(octets)
-        except (OSError, ValueError, RecursionError) as error:
-            raise InvalidInput(str(path), [Problem("", "is not valid JSON", 'write {"0": [0, 1]}')]) from error
+            if path.is_file() and path.stat().st_size > MAX_TRACE:
+                raise ValueError(f"{path} is larger than {MAX_TRACE} bytes")
+            named = json.loads(path.read_bytes()) if path.is_file() else {}
+            if not isinstance(named, dict):
+                raise TypeError(f"{path} is no object")
+        except (OSError, ValueError, TypeError, RecursionError) as error:
+            what = f"is no JSON object of at most {format_size(MAX_TRACE)}"
+            raise InvalidInput(str(path), [Problem("", what, 'write {"0": [0, 1]}')]) from error
+        self._named = named
 
     def index(self, name: str, rank: int) -> int:
         """Return the index of a group. ValueError if it is unknown, or the rank is not in it."""
         if name not in self._indices:
             members = self._named.get(name) if name else list(range(self.ranks))
             if members is None:
-                raise ValueError(f"uses the unknown process group {name!r} (see {self.path.name})")
+                raise ValueError(f"uses the unknown process group {show(name)} (see {self.path.name})")
             if (
                 not isinstance(members, list)
                 or len(set(map(str, members))) != len(members)
                 or len(members) < 2
                 or not all(type(each) is int and 0 <= each < self.ranks for each in members)
             ):
-                raise ValueError(f"uses the process group {name!r}, which is no list of two or more ranks")
+                raise ValueError(f"uses the process group {show(name)}, which is no list of two or more ranks")
             self._indices[name] = len(self.used)
             self.used.append(tuple(members))
         index = self._indices[name]
         if rank not in self.used[index]:
-            raise ValueError(f"uses the process group {name!r}, to which rank {rank} does not belong")
+            raise ValueError(f"uses the process group {show(name)}, to which rank {rank} does not belong")
         return index
 
 
@@ -152,8 +162,8 @@ class _Trace:
             self.values[node.id] = {
                 each.name: getattr(each, each.WhichOneof("value")) for each in node.attr if each.WhichOneof("value")
             }
-            if len(self.nodes) > MAX_OPERATIONS * MAX_STEPS:
-                raise self._bad("has too many nodes")
+            if len(self.nodes) > MAX_NODES:
+                raise self._bad(f"has more than {MAX_NODES} nodes", "record fewer steps")
 
     def _bad(self, what: str, remedy: str = "record the trace again") -> InvalidInput:
         return InvalidInput(str(self.path), [Problem("", what, remedy)])
@@ -257,19 +267,17 @@ class _Trace:
             case 1 | 2 | 3 | 4:
                 seconds = node.duration_micros / 1e6 if node.type != 1 else 0.0
                 if seconds > MAX_COMPUTE:
-                    raise ValueError(
-                        f"lasts {node.duration_micros} us, above {MAX_COMPUTE:g} s, or less than nothing"
-                    )
+                    raise ValueError(f"lasts {node.duration_micros} us, above {MAX_COMPUTE:g} s")
                 return Operation(kind=OperationKind.COMPUTE, phase=phase, after=after, seconds=seconds)
             case 5 | 6:
                 sends = node.type == 5
                 peer = values.get("comm_dst" if sends else "comm_src")
                 if not isinstance(peer, int) or not 0 <= peer < self.groups.ranks or peer == self.rank:
-                    raise ValueError(f"has the peer {peer}, which is no other rank")
+                    raise ValueError(f"has the peer {_shown(peer)}, which is no other rank")
                 kind = OperationKind.SEND if sends else OperationKind.RECEIVE
                 tag = values.get("comm_tag", 0)
                 if not isinstance(tag, int) or not 0 <= tag < 1 << 20:
-                    raise ValueError(f"has the tag {tag}, which is not 0 to {(1 << 20) - 1}")
+                    raise ValueError(f"has the tag {_shown(tag)}, which is not 0 to {(1 << 20) - 1}")
                 return Operation(kind=kind, phase=phase, after=after, size=_size(values), peer=peer, tag=tag)
             case 7:
                 return self._collective(values, after)
@@ -277,13 +285,13 @@ class _Trace:
 
     def _collective(self, values: Mapping[str, Any], after: tuple[int, ...]) -> Operation:
         number = values.get("comm_type", 0)
-        kind = _COLLECTIVES.get(number)
+        kind = _COLLECTIVES.get(number) if isinstance(number, int) else None
         group = self.groups.index(str(values.get("pg_name", "")), self.rank)
         ranks = len(self.groups.used[group])
         if number == 9:  # BARRIER
             kind, size = OperationKind.ALLREDUCE, ELEMENT_OCTETS
         elif kind is None or kind.collective is None:
-            raise ValueError(f"is the collective {number}, which jobs do not have")
+            raise ValueError(f"is the collective {_shown(number)}, which jobs do not have")
         else:
             unit = ELEMENT_OCTETS * (ranks if kind.collective.is_divided else 1)
             size = _size(values) // unit * unit
@@ -292,17 +300,31 @@ class _Trace:
         return Operation(kind=kind, phase=Phase.TRACE, after=after, size=size, group=group)
 
 
+def _shown(value: object) -> object:
+    """Return an attribute's value for an error: it may be a text of any length, or a list."""
+    if value is None or isinstance(value, int):
+        return value
+    return show(value) if isinstance(value, str) else "of another type"
+
+
 def _size(values: Mapping[str, Any]) -> int:
     size = values.get("comm_size")
     if not isinstance(size, int) or not ELEMENT_OCTETS <= size <= MAX_JOB_SIZE:
-        raise ValueError(f"has comm_size {size}: use {ELEMENT_OCTETS} to {MAX_JOB_SIZE} bytes")
+        raise ValueError(f"has comm_size {_shown(size)}: use {ELEMENT_OCTETS} to {MAX_JOB_SIZE} bytes")
     return size - size % ELEMENT_OCTETS
 
 
 def write_traces(schedule: JobSchedule, folder: Path, name: str) -> list[Path]:
-    """Write the measured steps of a schedule, one trace for each rank, and its groups; return the files."""
+    """Write the measured steps of a schedule, one trace for each rank, and its groups; return the files.
+
+    UsageError if the folder has traces of another job: the groups are those of all traces in it.
+    """
     schema = chakra_schema()
     folder.mkdir(parents=True, exist_ok=True)
+    written = {f"{name}.{rank}.et" for rank in range(schedule.ranks)}
+    others = sorted({file.name for file in folder.glob("*.et")} - written)
+    if others:
+        raise UsageError(f"{folder} has traces of another job ({others[0]})", "name another folder with -o")
     groups = folder / GROUPS
     groups.write_text(
         json.dumps({str(index): group for index, group in enumerate(schedule.groups)}), encoding="utf-8"

@@ -2,7 +2,7 @@
 
 GOAL has messages and computations only, so that each collective is divided into the messages of its algorithm: a ring
 for AllReduce and AllGather, pairs for ReduceScatter and AllToAll, a binomial tree for Broadcast. Sizes are bytes, and
-computations ns. A tag belongs to one collective, or is that of its message with those of collectives above it.
+computations ns. Each collective of a group has a tag of its own, above those of messages.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import pytest
 from lab.errors import InvalidInput, UsageError
 from lab.jobs.rank_schedule import JobSchedule, OperationKind, Phase
 from lab.jobs.schedule_arithmetic import step_seconds, transfers
+from lab.jobs.traces import chakra_trace
 from lab.jobs.traces.chakra_trace import GROUPS, MAX_TRACE, chakra_schema, read_traces, write_traces
 from lab.jobs.training_schedule import training_schedule
 from lab.jobs.training_spec import load_training
@@ -91,9 +92,11 @@ def node(
     schema = chakra_schema()
     made = schema.Node(id=number, name=f"n{number}", type=kind, data_deps=after, duration_micros=us)
     for name, value in (values or {}).items():
-        made.attr.append(
-            schema.AttributeProto(name=name, **{"string_val" if isinstance(value, str) else "int64_val": value})
-        )
+        attribute = made.attr.add(name=name)
+        if isinstance(value, list):
+            attribute.int64_list.values.extend(value)
+        else:
+            setattr(attribute, "string_val" if isinstance(value, str) else "int64_val", value)
     return made
 
 
@@ -129,7 +132,7 @@ def test_one_trace_may_be_that_of_all_ranks(tmp_path: Path) -> None:
         ([node(1, COMP), node(1, COMP)], "node 1 is there twice"),
         ([node(1, 0)], "has the unknown type 0"),
         ([node(1, COMP, us=61_000_000)], "lasts 61000000 us, above 60 s"),
-        ([node(1, COMP, us=2**64 - 5)], "or less than nothing"),
+        ([node(1, COMP, us=2**64 - 5)], "lasts 18446744073709551611 us, above 60 s"),
         ([node(1, COLL, {"comm_type": 0})], "has comm_size None: use 4 to"),
         ([node(1, COLL, SUM | {"comm_size": 0})], "has comm_size 0: use 4 to"),
         ([node(1, COLL, SUM | {"comm_size": -4})], "has comm_size -4: use 4 to"),
@@ -139,6 +142,9 @@ def test_one_trace_may_be_that_of_all_ranks(tmp_path: Path) -> None:
         ([node(1, COLL, SUM | {"pg_name": "x"})], "uses the unknown process group 'x'"),
         ([node(1, SEND, {"comm_dst": 9, "comm_size": 4})], "has the peer 9, which is no other rank"),
         ([node(1, SEND, {"comm_dst": 1, "comm_size": 4, "comm_tag": -1})], "has the tag -1"),
+        ([node(1, COLL, {"comm_size": 4, "comm_type": "\x1b[2J"})], r"is the collective '\x1b[2J', which"),
+        ([node(1, COLL, {"comm_size": 4, "comm_type": [0]})], "is the collective of another type, which"),
+        ([node(1, SEND, {"comm_dst": "x" * 80, "comm_size": 4})], f"has the peer '{'x' * 49}...', which is no"),
         ([], "has no operations"),
     ],
 )
@@ -167,6 +173,43 @@ def test_a_damaged_or_endless_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"has 1\.074 GB: use at most 67\.11 MB"):
         read_traces(tmp_path / "job.et", 4)
     assert MAX_TRACE < 1 << 30
+
+
+@pytest.mark.parametrize("text", ["[]", "1", '"x"', "{", "[" * 100_000])
+def test_groups_that_are_no_object_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / GROUPS).write_text(text)
+    file = write(tmp_path / "job.et", node(1, COLL, SUM | {"pg_name": "0"}))
+    with pytest.raises(InvalidInput, match=r"comm_groups\.json: is no JSON object of at most 67\.11 MB"):
+        read_traces(file, 4)
+
+
+def test_the_number_of_ranks_is_that_of_a_single_trace(tmp_path: Path) -> None:
+    file = write(tmp_path / "job.et", node(1, COLL, SUM))
+    with pytest.raises(UsageError, match=r"has 1000000000000 ranks: use 2 to 64"):
+        read_traces(file, 10**12)
+    first = write(tmp_path / "job.0.et", node(1, COLL, SUM))
+    with pytest.raises(
+        UsageError, match=r"--ranks is for one trace .*, and .*job\.0\.et is that of rank 0"
+    ):
+        read_traces(first, 4)
+
+
+def test_a_folder_has_the_traces_of_one_job(tmp_path: Path) -> None:
+    """They share the groups, and leftover ranks of a larger job would belong to the smaller one."""
+    write_traces(MADE, tmp_path, "job")
+    write_traces(MADE, tmp_path, "job")
+    small = training_schedule(load_training("{ranks: 2, compute: 1ms, allreduce: 8B}", "small"), ["h1", "h2"])
+    for name in ("small", "job"):
+        with pytest.raises(UsageError, match=r"has traces of another job \(job\.[02]\.et\): name another folder"):
+            write_traces(small, tmp_path, name)
+    assert byte_matrix(read_traces(tmp_path / "job.0.et")) == byte_matrix(MADE)
+
+
+def test_a_trace_of_too_many_nodes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chakra_trace, "MAX_NODES", 2)
+    file = write(tmp_path / "job.et", *(node(number, COMP) for number in range(1, 4)))
+    with pytest.raises(InvalidInput, match="has more than 2 nodes; record fewer steps"):
+        read_traces(file, 4)
 
 
 def test_a_missing_sibling_is_named(tmp_path: Path) -> None:
