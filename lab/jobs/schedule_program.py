@@ -28,7 +28,8 @@ PROGRESS: Final = 0.001
 """Seconds of a computation between two calls of MPI."""
 PLAN: Final = "ROCELAB_PLAN"
 """The variable with the number of the descriptor that has the plan."""
-_POINTER: Final = ctypes.sizeof(ctypes.c_void_p)
+_ALIGNMENT: Final = 64
+"""Bytes between the begins of two buffers, or a multiple."""
 
 
 class ScheduleMpi(Mpi):
@@ -130,9 +131,14 @@ def expected(operation: Mapping[str, Any], rank: int, ranks: Sequence[int], firs
 
 
 class StepVariant:
-    """The operations of one kind of step at one rank, and the buffers of those that receive."""
+    """The operations of one kind of step at one rank, and the buffers of those that receive.
 
-    def __init__(self, operations: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[int]]) -> None:
+    Buffers are parts of ``memory``, which all variants share: a step ends before the next one begins.
+    """
+
+    def __init__(
+        self, operations: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[int]], memory: bytearray
+    ) -> None:
         self.operations = operations
         self.queues: dict[Hashable, list[int]] = {}
         self.turns: list[int] = []
@@ -140,6 +146,7 @@ class StepVariant:
         self.followers: list[list[int]] = [[] for _ in operations]
         self.received: dict[int, Any] = {}
         counted: dict[Hashable, int] = {}
+        begin = 0
         for number, operation in enumerate(operations):
             queue = _queue(operation)
             turn = (queue, operation["tag"])
@@ -148,9 +155,23 @@ class StepVariant:
             self.queues.setdefault(queue, []).append(number)
             for before in operation["after"]:
                 self.followers[before].append(number)
-            if operation["kind"] not in {"compute", "send"}:
-                parts = len(groups[operation["group"]]) if operation["kind"] == "reduce-scatter" else 1
-                self.received[number] = ctypes.create_string_buffer(operation["size"] // parts)
+            size = received_size(operation, groups)
+            if size:
+                self.received[number] = (ctypes.c_char * size).from_buffer(memory, begin)
+                begin += aligned(size)
+
+
+def received_size(operation: Mapping[str, Any], groups: Sequence[Sequence[int]]) -> int:
+    """Return the bytes of the buffer into which an operation receives."""
+    if operation["kind"] in {"compute", "send"}:
+        return 0
+    size: int = operation["size"]
+    return size // (len(groups[operation["group"]]) if operation["kind"] == "reduce-scatter" else 1)
+
+
+def aligned(size: int) -> int:
+    """Return a size rounded up to where the next buffer begins."""
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
 def _queue(operation: Mapping[str, Any]) -> Hashable:
@@ -207,7 +228,11 @@ class StepRunner:
         self.communicators = {
             number: mpi.communicator(group, number) for number, group in enumerate(self.groups) if mpi.rank in group
         }
-        self.variants = [StepVariant(operations, self.groups) for operations in plan["variants"]]
+        needed = (
+            sum(aligned(received_size(each, self.groups)) for each in operations) for operations in plan["variants"]
+        )
+        memory = bytearray(max(needed, default=0))
+        self.variants = [StepVariant(operations, self.groups, memory) for operations in plan["variants"]]
         longest = max((each["size"] for variant in self.variants for each in variant.operations), default=0)
         octets = pattern(mpi.rank + 1, 0, longest // ELEMENT_OCTETS + PERIOD)
         self.sent = ctypes.create_string_buffer(octets, len(octets))

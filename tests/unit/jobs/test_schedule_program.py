@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import json
 import os
 from ipaddress import ip_address
 from typing import Any, Final
@@ -13,7 +15,7 @@ from lab.jobs.job_session import JobPatience, Rank, run_ranks, scheduled_argv
 from lab.jobs.mpi_library import MpiLibrary, overlapping_variables
 from lab.jobs.rank_program import PERIOD, pattern
 from lab.jobs.rank_schedule import JobSchedule, Operation, OperationKind, Phase, check_schedule
-from lab.jobs.schedule_program import expected, salt
+from lab.jobs.schedule_program import StepVariant, aligned, expected, salt
 from lab.kernel.process import process
 from lab.kernel.process.netns import Namespace
 from lab.kernel.process.node_session import NodeSession
@@ -115,6 +117,24 @@ def test_messages_with_tags_may_arrive_in_another_order(mpi: MpiLibrary) -> None
     ranks = ranks_of(mpi, made, "ring")
     run_ranks(ranks, JobPatience(PATIENCE, PATIENCE), lambda *_: None)
     assert [rank.scheduled[0].wrong for rank in ranks] == [0, 0]
+
+
+def test_kinds_of_steps_share_their_buffers(mpi: MpiLibrary) -> None:
+    """A trace may have a kind for each step, whose buffers together would not fit into memory."""
+    trace = Phase.TRACE
+    first = [Operation(kind=kind, phase=trace, group=0, size=4004) for kind in (OperationKind.ALLREDUCE,) * 2]
+    second = [Operation(kind=OperationKind.ALLTOALL, phase=trace, group=0, size=8000), *first]
+    made = JobSchedule(groups=((0, 1),), variants=((tuple(first),) * 2, (tuple(second),) * 2), steps=(0, 1, 0, 1))
+    plan = json.loads(made.plan(0))
+    memory = bytearray(aligned(8000) + 2 * aligned(4004))
+    variants = [StepVariant(operations, made.groups, memory) for operations in plan["variants"]]
+    variants[0].received[0][:4] = b"same"
+    assert variants[1].received[0][:4] == b"same"
+    addresses = [ctypes.addressof(each) for each in variants[1].received.values()]
+    assert [each - addresses[0] for each in addresses] == [0, 8000, 8000 + 4032]
+    ranks = ranks_of(mpi, made, "ring")
+    run_ranks(ranks, JobPatience(PATIENCE, PATIENCE), lambda *_: None)
+    assert [step.wrong for rank in ranks for step in rank.scheduled] == [0] * 8
 
 
 def test_patterns_of_two_operations_differ() -> None:
