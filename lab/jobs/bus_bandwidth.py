@@ -44,8 +44,6 @@ class RankSteps:
 
     begin_ns: tuple[int, ...]
     end_ns: tuple[int, ...]
-    computed_ns: tuple[int, ...] = ()
-    """The ends of the computations, at which the collective began; those of ``begin_ns`` without computation."""
     wrong: int
     """Elements of the results that were not as expected."""
 

@@ -12,7 +12,6 @@ from lab.jobs.bus_bandwidth import job_row, received_sizes
 from lab.jobs.job_session import JobPatience, Rank, rank_argv
 from lab.jobs.mpi_library import algorithm_variables
 from lab.jobs.rank_placement import refuse_shared_host
-from lab.jobs.rank_program import NO_COMPUTE
 from lab.units import counted, format_rate
 
 if TYPE_CHECKING:
@@ -75,7 +74,11 @@ def run_job(
     fails, dies or hangs, with its number, host and step. Nothing of the job is left running.
     """
     sizes = spec.fitted(len(nics))
-    ranks, start = run_mpi(nics, spec, [NO_COMPUTE] * len(nics), report=report, patience=patience)
+    check_nics(nics)
+    mpi = mpi_library.find_mpi()
+    words = (spec.collective, spec.warmup, spec.iterations, *sizes)
+    ranks = [_rank(mpi, words, spec, number, nics) for number in range(len(nics))]
+    start = job_session.run_ranks(ranks, patience or JobPatience(), report)
     return JobResult(
         collective=spec.collective,
         algorithm=spec.algorithm,
@@ -87,28 +90,6 @@ def run_job(
         iterations=spec.iterations,
         tclass=spec.tclass,
     )
-
-
-def run_mpi(
-    nics: Sequence[Nic],
-    spec: JobSpec,
-    computes: Sequence[str],
-    *,
-    report: Callable[[str, int, int], None],
-    patience: JobPatience | None = None,
-) -> tuple[Sequence[Rank], float]:
-    """Run a job to its end; return its ranks with their results, and the seconds until all of them were ready.
-
-    ``computes`` has the argument COMPUTE of each rank (``rank_program``). Raises the errors of ``run_job``.
-    """
-    check_nics(nics)
-    sizes = spec.fitted(len(nics))
-    mpi = mpi_library.find_mpi()
-    ranks = [
-        _rank(mpi, [spec.collective, spec.warmup, spec.iterations, compute, *sizes], spec, number, nics)
-        for number, compute in enumerate(computes)
-    ]
-    return ranks, job_session.run_ranks(ranks, patience or JobPatience(), report)
 
 
 def check_nics(nics: Sequence[Nic]) -> None:

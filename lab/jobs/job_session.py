@@ -196,7 +196,6 @@ class Rank:
         else:
             self.results[said["size"]] = RankSteps(
                 begin_ns=tuple(said["begin_ns"]),
-                computed_ns=tuple(said["computed_ns"]),
                 end_ns=tuple(said["end_ns"]),
                 wrong=said["wrong"],
             )

@@ -41,8 +41,6 @@ _BLOCK: Final = 1 << 16
 """Octets that are compared at once."""
 _LOWEST_BITS: Final = int.from_bytes(bytes((1, 0, 0, 0)) * (_BLOCK // ELEMENT_OCTETS), "little")
 """The lowest bit of each element of a block."""
-NO_COMPUTE: Final = "none"
-"""The word for a job whose steps are collectives only."""
 LAUNCHER_GONE: Final = 3
 """The exit code of a rank whose launcher has ended."""
 
@@ -136,40 +134,31 @@ class Mpi:
         return lambda: self._call("MPI_Sendrecv", *sent, *received, WORLD, NO_STATUS)
 
 
-def run_size(
-    mpi: Mpi, collective: str, size: int, steps: tuple[int, int, float | None], tell: Callable[[Any], None]
-) -> None:
+def run_size(mpi: Mpi, collective: str, size: int, steps: tuple[int, int], tell: Callable[[Any], None]) -> None:
     """Run and check all steps of one size, and report those after the warm-up.
 
-    ``steps`` has the numbers of warm-up and measured steps, and the seconds of a computation. A step begins with the
-    computation, in which the rank sleeps, and a barrier precedes only the first step. If it is None, a barrier
-    precedes each step. ``tell`` gets each report. Each buffer is copied once at most, since all ranks share the
-    memory of one machine.
+    ``steps`` has the numbers of warm-up and measured steps; a barrier precedes each. ``tell`` gets each report. Each
+    buffer is copied once at most, since all ranks share the memory of one machine.
     """
-    warmup, iterations, compute = steps
+    warmup, iterations = steps
     sent, expected = buffers(collective, mpi.rank, mpi.ranks, size)
     send, receive = ctypes.create_string_buffer(sent, len(sent)), ctypes.create_string_buffer(len(expected))
     del sent
     operation = mpi.operation(collective, send, receive, size)
     in_place = collective == "broadcast" and mpi.rank == _ROOT
-    begins, computed, ends, wrong = [], [], [], 0
+    begins, ends, wrong = [], [], 0
     for step in range(warmup + iterations):
         ctypes.memset(receive, 0xFF, len(expected))
         tell({"step": [size, step]})
-        if compute is None or not step:
-            mpi.barrier()
+        mpi.barrier()
         begin = time.monotonic_ns()
-        if compute is not None:
-            time.sleep(compute)
-        ready = time.monotonic_ns()
         operation()
         end = time.monotonic_ns()
         wrong += wrong_elements(send if in_place else receive, expected)
         if step >= warmup:
             begins.append(begin)
-            computed.append(ready)
             ends.append(end)
-    tell({"size": size, "begin_ns": begins, "computed_ns": computed, "end_ns": ends, "wrong": wrong})
+    tell({"size": size, "begin_ns": begins, "end_ns": ends, "wrong": wrong})
 
 
 def end_with_input(done: threading.Event) -> None:
@@ -180,9 +169,8 @@ def end_with_input(done: threading.Event) -> None:
 
 
 def main(words: Sequence[str]) -> None:
-    """Run a job: ``LIBRARY COLLECTIVE WARMUP ITERATIONS COMPUTE SIZE...``; COMPUTE is seconds, or none."""
-    library, collective, warmup, iterations, compute, *sizes = words
-    seconds = None if compute == NO_COMPUTE else float(compute)
+    """Run a job: ``LIBRARY COLLECTIVE WARMUP ITERATIONS SIZE...``."""
+    library, collective, warmup, iterations, *sizes = words
     results = os.fdopen(os.dup(1), "w", buffering=1, encoding="ascii")
     os.dup2(2, 1)
     done = threading.Event()
@@ -195,7 +183,7 @@ def main(words: Sequence[str]) -> None:
     mpi = Mpi(library)
     tell({"ready_ns": time.monotonic_ns()})
     for size in map(int, sizes):
-        run_size(mpi, collective, size, (int(warmup), int(iterations), seconds), tell)
+        run_size(mpi, collective, size, (int(warmup), int(iterations)), tell)
     mpi.barrier()
     done.set()
     tell({"done": mpi.rank})

@@ -52,7 +52,7 @@ if os.fork() == 0:
 os.kill(parent, signal.SIGSTOP)
 """
 GOOD: Final = f"""{READY}
-tell({{"size": 1024, "begin_ns": [10], "computed_ns": [15], "end_ns": [20 + int(me)], "wrong": 0}})
+tell({{"size": 1024, "begin_ns": [10], "end_ns": [20 + int(me)], "wrong": 0}})
 tell({{"done": int(me)}})
 assert not sys.stdin.read()
 """
@@ -97,7 +97,7 @@ def run(job: list[Rank], patience: JobPatience | None = None) -> float:
 
 
 def steps(end: int) -> RankSteps:
-    return RankSteps(begin_ns=(10,), computed_ns=(15,), end_ns=(end,), wrong=0)
+    return RankSteps(begin_ns=(10,), end_ns=(end,), wrong=0)
 
 
 def test_ranks_find_each_other_and_their_results_are_kept() -> None:
