@@ -30,6 +30,18 @@ WORLD: Final = ctypes.c_void_p(0x101)
 INT32: Final = ctypes.c_void_p(0x250)
 SUM: Final = ctypes.c_void_p(0x21)
 NO_STATUS: Final = ctypes.c_void_p(0)
+_LONGEST_ERROR: Final = 512
+"""MPI_MAX_ERROR_STRING."""
+_LAST_CLASS: Final = 127
+"""Error classes of the ABI are below; codes of MPICH are above."""
+_CLASSES: Final = {
+    4: "invalid tag",
+    7: "invalid request",
+    15: "a message is longer than its buffer",
+    16: "other error",
+    17: "internal error",
+}
+"""Some error classes."""
 _TAG: Final = 1
 _ROOT: Final = 0
 PERIOD: Final = 251
@@ -100,9 +112,29 @@ class Mpi:
         self.rank, self.ranks = self._number("MPI_Comm_rank"), self._number("MPI_Comm_size")
 
     def _call(self, name: str, *arguments: Any) -> None:
-        code = getattr(self._library, name)(*arguments)
+        self._check(name, self._code(name, *arguments))
+
+    def _code(self, name: str, *arguments: Any) -> int:
+        """Call a function of MPI, and return its error code."""
+        code: int = getattr(self._library, name)(*arguments)
+        return code
+
+    def _check(self, name: str, code: int) -> None:
+        """End the program for an error."""
         if code:
-            raise SystemExit(f"{name} failed with error {code}")
+            raise SystemExit(f"{name} failed: {self.error_text(code)}")
+
+    def error_text(self, code: int) -> str:
+        """Return the text of an error code, in one line.
+
+        MPICH returns bare classes by the numbers of the ABI, and MPI_Error_string would take them for its own.
+        """
+        if code <= _LAST_CLASS:
+            return _CLASSES.get(code, f"error class {code}")
+        text, length = ctypes.create_string_buffer(_LONGEST_ERROR), ctypes.c_int()
+        if self._code("MPI_Error_string", code, text, ctypes.byref(length)):
+            return f"error {code}"
+        return " ".join(text.value.decode("utf-8", "replace").split())
 
     def _number(self, name: str) -> int:
         value = ctypes.c_int()

@@ -28,15 +28,26 @@ PROGRESS: Final = 0.001
 """Seconds of a computation between two calls of MPI."""
 PLAN: Final = "ROCELAB_PLAN"
 """The variable with the number of the descriptor that has the plan."""
+_ERRORS_RETURN: Final = ctypes.c_void_p(0x143)
+_ERROR_IN_STATUS: Final = 19
 _ALIGNMENT: Final = 64
 """Bytes between the begins of two buffers, or a multiple."""
 
 
+class _Status(ctypes.Structure):
+    """MPI_Status."""
+
+    _fields_ = (
+        ("source", ctypes.c_int), ("tag", ctypes.c_int), ("error", ctypes.c_int), ("internal", ctypes.c_int * 5),
+    )  # fmt: skip
+
+
 class ScheduleMpi(Mpi):
-    """The non-blocking calls of a rank."""
+    """The non-blocking calls of a rank. MPI's own end of the program would not say why an operation failed."""
 
     def __init__(self, library: str) -> None:
         super().__init__(library)
+        self._call("MPI_Comm_set_errhandler", rank_program.WORLD, _ERRORS_RETURN)
         self._pending: list[tuple[int, ctypes.c_void_p]] = []
         """Operations with their requests."""
 
@@ -47,6 +58,7 @@ class ScheduleMpi(Mpi):
         self._call("MPI_Comm_group", rank_program.WORLD, ctypes.byref(world))
         self._call("MPI_Group_incl", world, len(members), ranks, ctypes.byref(group))
         self._call("MPI_Comm_create_group", rank_program.WORLD, group, tag, ctypes.byref(made))
+        self._call("MPI_Comm_set_errhandler", made, _ERRORS_RETURN)
         return made
 
     def start(self, number: int, operation: Mapping[str, Any], buffers: tuple[Any, Any], group: Any) -> None:
@@ -88,8 +100,13 @@ class ScheduleMpi(Mpi):
         requests = (ctypes.c_void_p * len(self._pending))(*(request.value for _, request in self._pending))
         indices = (ctypes.c_int * len(self._pending))()
         count = ctypes.c_int()
+        statuses = (_Status * len(self._pending))()
         name = "MPI_Waitsome" if wait else "MPI_Testsome"
-        self._call(name, len(requests), requests, ctypes.byref(count), indices, rank_program.NO_STATUS)
+        code = self._code(name, len(requests), requests, ctypes.byref(count), indices, statuses)
+        if code == _ERROR_IN_STATUS:
+            failed = (status.error for status in statuses[: max(0, count.value)] if status.error)
+            raise SystemExit(f"an operation failed: {self.error_text(next(failed, code))}")
+        self._check(name, code)
         done = {indices[index] for index in range(max(0, count.value))}
         numbers = [self._pending[index][0] for index in sorted(done)]
         self._pending = [

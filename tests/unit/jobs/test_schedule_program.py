@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from lab.errors import OperationFailed
 from lab.jobs import mpi_library
 from lab.jobs.job_session import JobPatience, Rank, run_ranks, scheduled_argv
 from lab.jobs.mpi_library import MpiLibrary, overlapping_variables
@@ -106,6 +107,19 @@ def test_a_message_that_is_too_short_is_noticed(mpi: MpiLibrary) -> None:
     run_ranks(ranks, JobPatience(PATIENCE, PATIENCE), lambda *_: None)
     assert ranks[0].scheduled[0].wrong == 0
     assert ranks[1].scheduled[0].wrong >= size // 2 // 4
+
+
+@pytest.mark.parametrize(
+    ("size", "tag", "why"), [(4000, 0, "a message is longer than its buffer"), (8, 1 << 30, "Inv")]
+)
+def test_an_error_of_mpi_is_in_the_error_of_the_job(mpi: MpiLibrary, size: int, tag: int, why: str) -> None:
+    """No checked schedule has it."""
+    trace = Phase.TRACE
+    sends = Operation(kind=OperationKind.SEND, phase=trace, peer=1, size=size, tag=tag)
+    receives = Operation(kind=OperationKind.RECEIVE, phase=trace, peer=0, size=8, tag=tag)
+    ranks = ranks_of(mpi, JobSchedule(groups=(), variants=(((sends,), (receives,)),), steps=(0,)), "ring")
+    with pytest.raises(OperationFailed, match=f"rank [01] at h[01].* ended with 1 in step 1: .* failed: {why}"):
+        run_ranks(ranks, JobPatience(PATIENCE, PATIENCE), lambda *_: None)
 
 
 def test_messages_with_tags_may_arrive_in_another_order(mpi: MpiLibrary) -> None:
