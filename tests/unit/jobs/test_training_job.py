@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from lab.errors import UsageError
-from lab.jobs import training_job
+from lab.jobs import job_session, schedule_job, training_job
 from lab.jobs.collective_job import RankPlace
+from lab.jobs.job_session import JobPatience
+from lab.jobs.mpi_library import MpiLibrary
 from lab.jobs.rank_schedule import JobSchedule, Operation, OperationKind, Phase
 from lab.jobs.training_job import TraceJob, TrainingResult, run_training, training_result
 from lab.jobs.training_spec import load_training
@@ -108,6 +110,23 @@ def test_a_trace_without_computations_and_messages_does_not_start() -> None:
     nics = [Nic(f"h{number}", "eth1", Namespace("none"), "none", ip_address("10.0.0.1")) for number in (1, 3)]
     with pytest.raises(UsageError, match="job empty neither computes nor communicates"):
         run_training(nics, job, link_rate=RATE, report=lambda *_: None)
+
+
+def test_computations_that_follow_each_other_are_no_standstill(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of a step may pass without a packet: 30 s and 40 s, besides the 20 s of any job."""
+    given: list[JobPatience] = []
+    computes = [Operation(kind=OperationKind.COMPUTE, phase=Phase.TRACE, seconds=seconds) for seconds in (30.0, 40.0)]
+    made = JobSchedule(groups=(), variants=((tuple(computes), tuple(computes[:1])),), steps=(0,))
+    nics = [Nic(f"h{number}", "eth1", Namespace("none"), "none", ip_address("10.0.0.1")) for number in (1, 2)]
+
+    def run(_: object, patience: JobPatience, __: object) -> float:
+        given.append(patience)
+        return 1.0
+
+    monkeypatch.setattr(job_session, "run_ranks", run)
+    monkeypatch.setattr(MpiLibrary, "environment", lambda *_: {})
+    schedule_job.run_schedule(nics, made, schedule_job.ScheduleOptions(), report=lambda *_: None)
+    assert given == [JobPatience(start=60.0, stall=90.0)]
 
 
 def test_a_slower_host_must_run_a_rank() -> None:
