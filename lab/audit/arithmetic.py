@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 RULE: Final = "rule"
 """``Difference.against`` for what must hold."""
 _LEARNED: Final = frozenset({"bgp", "ospf", "isis"})
-_MADE: Final = _LEARNED | {"kernel", "ra", "redirect", "eigrp", "rip", "babel", "zebra", "nhrp"}
-"""Protocols of routes that are not manual (ip-route(8))."""
+_MANUAL: Final = frozenset({"boot", "static"})
+"""Protocols of manual routes (ip-route(8)). Others are those of the kernel and of daemons, like BIRD's and DHCP's."""
 _OWN: Final = frozenset({"local", "broadcast", "multicast", "anycast"})
 """Types of routes that lead to no other node."""
 _MAPPED: Final = "169.254.0.1"
@@ -86,13 +86,19 @@ def _of_advertisements(node: NodeAudit, state: FabricAudit, placement: FabricRol
 
 
 def _advertised(node: NodeAudit, port: Endpoint, placement: FabricRoles) -> Iterator[str]:
-    """Yield the prefixes that a node has for the other end of a port: of its hosts, and learned by other ports."""
+    """Yield the prefixes that a node has for the other end of a port: of its hosts, and learned by other ports.
+
+    Routes learned from the other end's own AS are left out: it rejects its AS number in a path (RFC 4271 section
+    9.1.2), and routes of the same AS are not passed on in it (section 9.2).
+    """
+    receiving = {each.remote_as for each in node.bgp if each.peer == port.interface and not each.vrf}
+    looping = {each.peer for each in node.bgp if each.remote_as in receiving and not each.vrf}
     for each in node.addresses:
         peer = placement.peers.get((node.name, each.interface))
         if peer is not None and each.scope == "global" and not placement.topology.node(peer.node).role.is_switch:
             yield each.address
     for route in node.routes:
-        others = any(port.interface not in hop.split() for hop in route.next_hops)
+        others = any(not {port.interface, *looping} & {*hop.split()} for hop in route.next_hops)
         if route.table == MAIN and route.protocol == "bgp" and others:
             yield route.prefix
 
@@ -177,25 +183,28 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
         for each in node.addresses
         if each.scope == "global"
     }
-    by_role: dict[str, list[list[RouteAudit]]] = defaultdict(list)
+    role_of = {name: placement.roles(name, "")[0] for name in state.nodes}
+    siblings = Counter(role_of.values())
+    having: Counter[tuple[str, str]] = Counter()
     for name, node in state.nodes.items():
-        by_role[placement.roles(name, "")[0]].append([each for each in node.routes if _is_manual(each)])
+        having.update({(role_of[name], each.prefix) for each in node.routes if _is_manual(each)})
     found: list[Difference] = []
     for name, node in state.nodes.items():
-        siblings = by_role[placement.roles(name, "")[0]]
+        role = role_of[name]
         own = {ip_interface(each.address).ip for each in node.addresses}
         for route in filter(_is_manual, node.routes):
-            having = sum(any(each.prefix == route.prefix for each in routes) for routes in siblings)
+            if 2 * having[role, route.prefix] >= max(FEWEST, siblings[role]):
+                continue
             network = ip_network(route.prefix, strict=False)
-            if 2 * having < max(FEWEST, len(siblings)) and any(each in network for each in targets - own):
+            if any(each in network and each not in own for each in targets):
                 value = f"{PRESENT}: {', '.join(route.next_hops) or route.type}"
                 found.append(Difference.of(name, route, PRESENCE, value, ABSENT, RULE))
     return found
 
 
 def _is_manual(route: RouteAudit) -> bool:
-    """Return whether neither the kernel nor a routing protocol made a route, and it is no default route."""
-    return route.protocol not in _MADE and not route.prefix.endswith("/0") and route.type not in _OWN
+    """Return whether an administrator made a route, and it is no default route."""
+    return route.protocol in _MANUAL and not route.prefix.endswith("/0") and route.type not in _OWN
 
 
 def of_port(node: str, port: PortAudit, *, roce: bool) -> Iterator[Difference]:

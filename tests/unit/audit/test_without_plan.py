@@ -215,6 +215,29 @@ def test_a_spine_with_one_leaf_has_nothing_to_advertise() -> None:
     assert differences_without_plan(replace(state, nodes=nodes), topology) == []
 
 
+@pytest.mark.parametrize(("remote_as", "differs"), [(2, True), (1, False)], ids=["another AS", "the same AS"])
+def test_routes_that_the_other_end_s_as_has_sent_are_not_for_it(remote_as: int, *, differs: bool) -> None:
+    """A leaf without hosts learns all it has from spines, and these reject a path with their own AS."""
+    nodes = dict(STATE.nodes)
+    cabled = {link.end_at("leaf1").interface for link in TOPOLOGY.links_of("leaf1")}
+    up = [replace(session(3), peer=peer, remote_as=number) for peer, number in (("swp1", 1), ("swp2", remote_as))]
+    learned = RouteAudit("10.9.9.0/31", "main", "", "unicast", "bgp", ("via fe80::1 dev swp2",))
+    nodes["leaf1"] = replace(
+        nodes["leaf1"], bgp=tuple(up), routes=(learned,),
+        addresses=tuple(each for each in nodes["leaf1"].addresses if each.interface not in cabled),
+    )  # fmt: skip
+    nodes["spine1"] = replace(nodes["spine1"], bgp=(session(0),))
+    found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+    assert any("ipv4Unicast prefixes" in str(each) for each in found) is differs
+
+
+@pytest.mark.parametrize("protocol", ["bird", "dhcp", "keepalived", "openr", "250"])
+def test_a_route_of_a_daemon_is_no_manual_one(protocol: str) -> None:
+    """Adopted labs may run other daemons than FRR."""
+    learned = RouteAudit("10.0.0.8/31", "main", "", "unicast", protocol, ("dev swp1",))
+    assert changed("leaf1", lambda node: replace(node, routes=(*node.routes, learned))) == []
+
+
 def session(count: int) -> BgpSessionAudit:
     """A session that is up, and has brought so many prefixes."""
     prefixes = {"ipv4Unicast": count}
