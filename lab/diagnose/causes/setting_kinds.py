@@ -7,6 +7,7 @@ node. Settings of no row, like those of TCP, cannot disturb RDMA.
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -195,7 +196,9 @@ def remedy(setting: DifferingSetting) -> str:
     if command.startswith("rocelab"):
         return command
     if command:
-        return f"rocelab exec {setting.node} -- {command}"
+        return f"rocelab exec {setting.node} -- {shlex.join(command.split())}"
+    if setting.kind == "nft" and len(words) > 3 and _is_new(setting):
+        return _of_nft(setting, words)
     return f"give {setting.object} of {setting.node} its value of before: {setting.setting} {setting.expected}"
 
 
@@ -226,11 +229,15 @@ def _of_neighbour(_: DifferingSetting, words: list[str]) -> str:
 
 
 def _of_sysctl(setting: DifferingSetting, words: list[str]) -> str:
-    return f"sysctl -w {words[0]}={setting.expected}" if setting.setting == "value" else ""
+    single = setting.setting == "value" and len(setting.expected.split()) == 1
+    return f"sysctl -w {words[0]}={setting.expected}" if single else ""
 
 
 def _of_nft(setting: DifferingSetting, words: list[str]) -> str:
-    return f"nft delete table {words[0]} {words[1]}" if _is_new(setting) and len(words) > 1 else ""
+    """Return how to delete a rule, in words: its table may have others, like those of Docker's DNS."""
+    base = words[3] == "hook"
+    action = "delete the chain if it is new, or restore its policy" if base else "delete the rule by its handle"
+    return f"{action}: rocelab exec {setting.node} -- {shlex.join(['nft', '-a', 'list', 'chain', *words[:3]])}"
 
 
 def _of_filter(setting: DifferingSetting, words: list[str]) -> str:
@@ -282,7 +289,8 @@ def _of_port(setting: DifferingSetting, words: list[str]) -> str:
     for pattern, form in _NAMES_OF_SETTINGS:
         if pattern.search(name):
             value = _said(name, setting.expected)
-            return f"rocelab qos set {setting.node}:{words[0]} {pattern.sub(form, name)}={value}"
+            value = shlex.quote(f"{pattern.sub(form, name)}={value}")
+            return f"rocelab qos set {shlex.quote(f'{setting.node}:{words[0]}')} {value}"
     return ""
 
 
@@ -309,7 +317,6 @@ _NAMES_OF_SETTINGS: Final = (
 )
 """Names of a port's settings in full, and those that ``rocelab qos set`` has for them."""
 _REMEDIES: Final[dict[str, Callable[[DifferingSetting, list[str]], str]]] = {
-    "route": _of_route, "rule": _of_rule, "neighbour": _of_neighbour, "sysctl": _of_sysctl, "nft": _of_nft,
-    "filter": _of_filter, "address": _of_address, "vlan": _of_vlan, "fdb": _of_fdb, "interface": _of_interface,
-    "port": _of_port,
+    "route": _of_route, "rule": _of_rule, "neighbour": _of_neighbour, "sysctl": _of_sysctl, "filter": _of_filter,
+    "address": _of_address, "vlan": _of_vlan, "fdb": _of_fdb, "interface": _of_interface, "port": _of_port,
 }  # fmt: skip

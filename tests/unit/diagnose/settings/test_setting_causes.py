@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -158,7 +159,6 @@ def test_trouble_without_a_place_is_less_sure() -> None:
         (setting("h1", "rule inet 575 to 10.0.0.9"), "ip rule del pref 575 to 10.0.0.9"),
         (FORWARDING, "sysctl -w net.ipv4.ip_forward=1"),
         (FILTER, "tc filter del dev swp3 ingress pref 50"),
-        (setting("h1", 'nft inet custom c [{"drop": null}]'), "nft delete table inet custom"),
         (NEIGHBOUR, "ip neigh del 10.0.0.0 dev eth1"),
         (setting("h1", "address 10.0.0.9/32 lo", "owner", "lo", value="h1, h2", expected="one node"),
          "ip address del 10.0.0.9/32 dev lo"),
@@ -177,6 +177,34 @@ def test_trouble_without_a_place_is_less_sure() -> None:
 def test_the_fix_is_a_command_for_the_node_as_it_is(differs: DifferingSetting, command: str) -> None:
     assert remedy(differs).endswith(command)
     assert remedy(differs).startswith("rocelab ")
+
+
+@pytest.mark.parametrize(
+    ("rule", "action"),
+    [
+        ('[{"drop": null}]', "delete the rule by its handle"),
+        ("hook input policy drop", "delete the chain if it is new"),
+    ],
+)
+def test_a_rule_of_nftables_is_deleted_alone(rule: str, action: str) -> None:
+    """Its table may have other rules, like those of Docker's DNS in a container."""
+    found = remedy(setting("h1", f"nft ip nat output {rule}"))
+    assert found.startswith(action)
+    assert found.endswith(": rocelab exec h1 -- nft -a list chain ip nat output")
+
+
+@pytest.mark.parametrize(
+    "differs",
+    [
+        setting("h1", "neighbour 10.0.0.0 eth1;reboot", "mac"),
+        setting("h1", "sysctl net.ipv4.ip_forward", "value", value="0", expected="$(reboot)"),
+        setting("h1", "port eth1", "queues.3.limit", value="0", expected="1;reboot"),
+    ],
+    ids=["an object", "a value", "a port's value"],
+)
+def test_a_recording_puts_no_command_into_a_fix(differs: DifferingSetting) -> None:
+    words = list(shlex.shlex(remedy(differs), posix=True, punctuation_chars=True))
+    assert not {";", "(", ")"} & {*words}
 
 
 def test_the_table_names_causes_that_exist() -> None:
