@@ -74,7 +74,9 @@ def with_setting_causes(found: Diagnosis, topology: Topology) -> Diagnosis:
     either = [
         replace(each, alternatives=tuple(name for name in names if name != each.cause)) for each in _merged(causes)
     ]
-    kept = [each for each in found.causes if not (each.fault and _is_explained(each, likely, topology, best))]
+    kept = [each for each in found.causes if not (each.fault and _is_explained(each, likely, topology))]
+    if best < _AT_ITS_PLACE and any(each.fault and each.cause in INFERRED for each in kept):
+        return found  # it names a place of the packets, and these settings do not reach it
     ordered = sorted([*either, *kept], key=lambda each: (not each.fault, -each.confidence))
     return replace(found, outcome=DiagnosisOutcome.FAULT, causes=tuple(ordered), unexplained=())
 
@@ -197,12 +199,13 @@ def _is_named(suspects: _Suspects, causes: Iterable[Found]) -> bool:
     )
 
 
-def _is_explained(cause: Found, likely: Iterable[_Suspects], topology: Topology, level: float) -> bool:
+def _is_explained(cause: Found, likely: Iterable[_Suspects], topology: Topology) -> bool:
     """Return whether a cause is only a conclusion from packets, which one of the settings explains."""
     if cause.cause not in INFERRED:
         return False
     return any(
-        level < _AT_ITS_PLACE or any(_reaches(each, place, topology) for place in cause.places) for each in likely
+        cause.cause in each.kind.same or any(_reaches(each, place, topology) for place in cause.places)
+        for each in likely
     )
 
 

@@ -98,6 +98,20 @@ def test_a_setting_out_of_reach_is_none(differs: DifferingSetting, place: str) -
     assert diagnosed([differs], place, causes=[lost]).causes == (lost,)
 
 
+@pytest.mark.parametrize("differs", [ROUTE, FILTER, FORWARDING], ids=["a route", "a filter", "forwarding"])
+def test_late_packets_at_a_nic_make_no_setting_out_of_reach_the_cause(differs: DifferingSetting) -> None:
+    """Packets over a slow link arrive out of order, and the sweep has named the link."""
+    slow = cause("link-delay", "leaf2:swp1--spine1:swp2")
+    assert diagnosed([differs], "h4:eth1", causes=[slow], effect=PacketEffect.REORDER).causes == (slow,)
+
+
+def test_a_hash_that_differs_replaces_a_collision_wherever_it_was_concluded() -> None:
+    hashed = setting("leaf1", "sysctl net.ipv4.fib_multipath_hash_policy", "value", value="0", expected="1")
+    collision = cause("elephant-collision", "leaf2")
+    found = diagnosed([hashed], "h4:eth1", causes=[collision], effect=PacketEffect.REORDER)
+    assert [each.cause for each in found.causes] == ["hash-differs"]
+
+
 def test_without_trouble_a_setting_has_no_effect() -> None:
     fine = Diagnosis(
         outcome=DiagnosisOutcome.HEALTHY, causes=(), unexplained=(), missing=(), start=0.0, end=2.0,
