@@ -1,6 +1,7 @@
 """Symptoms from the delays of sweeps: paths that are slower than others of as many hops, and NICs with a slow link.
 
-The delay that the configuration of a port gives its link is subtracted: a link that is longer by design is not slow.
+The delay that the configuration of a port gives its link is subtracted, and the time of a packet at its rate.
+A link that is longer or has a lower rate by design is not slow.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _QUEUES: Final = 2.0
 """Queues explain a delay of at most so many times that of their mean depth: a standing one delays all packets."""
 _OTHERS: Final = 2
 """The fewest other NICs to compare with."""
+_SMALL_BITS: Final = 8 * (96 + 38)
+"""A small packet of a sweep, with Ethernet's header, checksum, preamble and gap (IEEE 802.3 section 4.2.3)."""
 _CERTAIN: Final = 0.9
 _US: Final = 1e6
 
@@ -112,9 +115,10 @@ def _first_link(facts: WindowFacts, nic: str) -> str:
 
 
 def _designed(facts: WindowFacts, port: str) -> float:
-    """Return the delay of a port's link by its configuration, in seconds."""
+    """Return the seconds that a small packet takes on a port's link by configuration: the delay, and its rate."""
     config = facts.config(port)
-    return config.delay if config else 0.0
+    rate = facts.rate(port)
+    return (config.delay if config else 0.0) + (_SMALL_BITS / rate if rate else 0.0)
 
 
 def _nearest_uplink(facts: WindowFacts, leaf: str) -> float:

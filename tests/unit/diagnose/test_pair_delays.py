@@ -58,6 +58,13 @@ def test_a_link_that_is_longer_by_design_is_not_slow() -> None:
     assert places(swept({**both, ("h3", "h1"): 0.0, ("h4", ""): 0.005}, qos=long)) == [f"h4:eth1--{PEERS['h4:eth1']}"]
 
 
+def test_a_link_with_a_lower_rate_by_design_is_not_slow() -> None:
+    """At 2 Mb/s a small packet takes half a millisecond."""
+    late = {("h3", ""): 0.00054, ("", "h3"): 0.00054}
+    assert len(places(swept(late))) == 2
+    assert places(swept(late, qos=configured("h3:eth1", PEERS["h3:eth1"], rate=2 * 10**6))) == []
+
+
 def test_a_path_over_a_link_that_is_longer_by_design_is_not_slow() -> None:
     window = delayed((("leaf1", "leaf2"), 1))
     assert list(a_path_is_slow(window))
