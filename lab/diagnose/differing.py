@@ -13,6 +13,7 @@ from lab.audit.without_plan import differences_without_plan
 from lab.diagnose.setting_causes import with_setting_causes
 from lab.diagnose.symptom import matches
 from lab.telemetry.read.audits import audit_at, read_audits
+from lab.telemetry.store.recording_folder import invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -49,12 +50,16 @@ def with_differences(found: Diagnosis, recording: Recording, *, plan: bool) -> D
     """Return the diagnosis with the settings that differ at the end of its window: those with an effect first.
 
     ``plan`` also compares with the fabric's plan. Recordings without the settings of nodes have no differences.
+    InvalidInput if a setting that is recorded cannot be read.
     """
     moment = audit_at(read_audits(recording.folder), recording.clock.start + round(found.end * _NS))
     if moment is None:
         return found
     known = {name: node for name, node in moment.state.nodes.items() if name in recording.topology.by_name}
-    differences = differences_without_plan(replace(moment.state, nodes=known), recording.topology)
+    try:
+        differences = differences_without_plan(replace(moment.state, nodes=known), recording.topology)
+    except ValueError as error:  # of a prefix or an address that is none
+        raise invalid(recording.folder.audit, "is damaged") from error
     if plan and moment.drift is not None:  # first: the plan's value is more exact than that of siblings
         differences = first_of_each([*(each for each in moment.drift if each.node in known), *differences])
     places = _places_of(found)

@@ -6,10 +6,13 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+import pytest
+
 from lab.audit import snapshot
-from lab.audit.audited import InterfaceAudit, NodeAudit, SysctlAudit
+from lab.audit.audited import AddressAudit, InterfaceAudit, NodeAudit, RouteAudit, SysctlAudit
 from lab.audit.difference import Difference
 from lab.diagnose.run import diagnose_run
+from lab.errors import InvalidInput
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.store import recording_folder as files
 from tests.unit.diagnose.made_windows import astray
@@ -48,6 +51,24 @@ def recorded(path: Path, drift: tuple[Difference, ...] | None) -> Recording:
     files.append_line(made.folder.audit, {"ns": made.ns, "fabric": "f", "nodes": nodes, "drift": differences})
     during(made, "observe", lambda _: None)
     return Recording.open(made.finished())
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        NodeAudit("leaf1", "leaf", routes=(RouteAudit("10.0.0.0/99", "main", "", "blackhole", "boot", ()),)),
+        NodeAudit("h1", "host", addresses=(AddressAudit("eth1", "nowhere", "global"),)),
+    ],
+    ids=["a prefix", "an address"],
+)
+def test_a_recorded_setting_that_is_damaged_is_refused(tmp_path: Path, node: NodeAudit) -> None:
+    recording = recorded(tmp_path / "run", None)
+    (line,) = files.read_lines(recording.folder.audit)
+    line["nodes"][node.name] = snapshot.dump_node(node)
+    recording.folder.audit.unlink()
+    files.append_line(recording.folder.audit, line)
+    with pytest.raises(InvalidInput, match="is damaged"):
+        diagnose_run(recording, "observe")
 
 
 def test_those_at_the_place_of_a_cause_come_first(tmp_path: Path) -> None:
