@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _FEWER_PATHS: Final = "one-path-only"
 """The cause that is concluded from the number of next hops."""
+_TIMERS: Final = frozenset({"hold time", "keepalive"})
+"""Settings of a session that take no path away."""
 _AT_ITS_PLACE: Final = 0.93
 """Confidence, if packets are lost or altered within a setting's reach."""
 _NEARBY: Final = 0.75
@@ -87,7 +89,9 @@ def _with_remedy(cause: Found, settings: Sequence[DifferingSetting]) -> Found:
     If they are of one port, and the cause only names the port's node, the port is the place. Missing paths are
     those of a session that brings no prefix, whichever switch lacks them.
     """
-    sessions = dict.fromkeys(_place_of(each) for each in settings if each.kind == "bgp session")
+    sessions = dict.fromkeys(
+        _place_of(each) for each in settings if each.kind == "bgp session" and each.setting not in _TIMERS
+    )
     if cause.cause == _FEWER_PATHS and sessions:
         return replace(cause, places=tuple(sessions))
     mine = [

@@ -137,6 +137,9 @@ def test_paths_that_are_missing_are_those_of_a_session_without_prefixes() -> Non
     )
     (found,) = diagnosed([silent], causes=[cause("one-path-only", "leaf1")]).causes
     assert found.places == ("spine2:swp2",)
+    timer = replace(silent, setting="hold time", value="90.0", expected="9.0")
+    (found,) = diagnosed([timer], causes=[cause("one-path-only", "leaf1")]).causes
+    assert found.places == ("leaf1",)
 
 
 def test_a_cause_of_a_node_is_at_the_only_port_whose_setting_differs() -> None:
