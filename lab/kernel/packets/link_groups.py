@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import socket
 import struct
@@ -26,8 +27,9 @@ def joined_groups() -> frozenset[LinkGroup]:
 
 
 def leave(groups: frozenset[LinkGroup]) -> None:
-    """Leave groups in the calling thread's namespace. Raises OSError if an interface or its membership is gone."""
+    """Leave groups in the calling thread's namespace, except those whose interface or membership is gone."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         for interface, group in sorted(groups):
             request = struct.pack("16sH6s8x", interface.encode(), socket.AF_UNSPEC, bytes.fromhex(group))
-            fcntl.ioctl(control, _SIOCDELMULTI, request)
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(control, _SIOCDELMULTI, request)

@@ -1,7 +1,8 @@
 """lldpd in every node while a question is answered: start the daemons, ask them, end them.
 
-A daemon enters only the network namespace of its node, so fabrics of all backends can have it. Its socket and its
-chroot are in a ``/run`` of the daemons' own. They leave nothing behind, and end with the caller even if it is killed.
+A daemon enters only the network namespace of its node, whatever the backend of the fabric. Its socket and its
+chroot are in a ``/run`` of the daemons' own. They end with the caller even if it is killed. By SIGKILL, interfaces
+stay members of LLDP's multicast groups.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ class LldpSession:
         for _, output in self._started.values():
             os.close(output)
         for node, before in self._joined.items():
-            with contextlib.suppress(OSError, OperationFailed):  # the node or its interface is gone
+            with contextlib.suppress(OSError, OperationFailed):  # the node is gone
                 self._namespaces[node].inside(partial(_leave_all_but, before))
 
 
