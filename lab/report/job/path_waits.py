@@ -77,7 +77,7 @@ class QpWait:
 
 
 class PathWaits:
-    """Reads the ports of a recording, each once."""
+    """Reads the ports of a recording: each once for a window, since most QPs of a large job share their ports."""
 
     def __init__(self, recording: Recording, tclass: int) -> None:
         self._recording = recording
@@ -88,6 +88,7 @@ class PathWaits:
         for pause in pauses_of(recording):
             self._pauses.setdefault((pause.port, pause.priority), []).append(pause)
         self._qos = _qos_of(recording)
+        self._known: dict[tuple[str, int, int], PortWait] = {}
 
     def of_qp(self, qp: RankQp, nodes: Mapping[int, str], begin: int, end: int) -> QpWait:
         """Return the waits of a QP between two times, in ns; ``nodes`` has the host of each rank."""
@@ -104,6 +105,12 @@ class PathWaits:
 
     def of_port(self, port: str, begin: int, end: int) -> PortWait:
         """Return the waits of a port in the priority of the job, between two times in ns."""
+        window = port, begin, end
+        if window not in self._known:
+            self._known[window] = self._read(port, begin, end)
+        return self._known[window]
+
+    def _read(self, port: str, begin: int, end: int) -> PortWait:
         priority = self._priority(port)
         first, last = ((each - self._start) / _NS for each in (begin, end))
         peak = self._peak(port, priority, begin, end)
