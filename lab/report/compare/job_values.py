@@ -38,9 +38,9 @@ def job_values(name: str, a: RecordedJob, b: RecordedJob) -> Iterator[ComparedVa
         (STEP_LATENESS, a.lateness, b.lateness),
     ):
         yield _value(name, measure, one, other)
-    ranks = {each.rank for each in a.ranks} & {each.rank for each in b.ranks}
-    for rank in sorted(ranks):
-        one, other = (fmean(each.seconds for each in job.of_rank(rank)) for job in (a, b))
+    ranks_of_a, ranks_of_b = a.by_rank(), b.by_rank()
+    for rank in sorted(ranks_of_a.keys() & ranks_of_b.keys()):
+        one, other = (fmean(each.seconds for each in ranks[rank]) for ranks in (ranks_of_a, ranks_of_b))
         yield _value(f"{name} rank {rank}", STEP_TIME, one, other)
 
 

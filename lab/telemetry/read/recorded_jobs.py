@@ -93,7 +93,7 @@ class RecordedStep:
         """From the first rank that begins it to the last that ends it."""
         return (self.end - self.begin) / _NS
 
-    @property
+    @cached_property
     def straggler(self) -> RecordedRankStep:
         """The rank that began its communication last; the others waited for it."""
         return max(self.ranks, key=lambda each: (each.late, -each.rank))
@@ -118,9 +118,13 @@ class RecordedStep:
         """The shortest time in seconds in which a rank communicated without waiting for others."""
         return min(each.transfer for each in self.ranks) / _NS
 
+    @cached_property
+    def _median_compute(self) -> float:
+        return median(each.compute for each in self.ranks)
+
     def excess(self, rank: RecordedRankStep) -> float:
         """Return the seconds by which a rank computed longer than the median rank; negative if it was faster."""
-        return (rank.compute - median(each.compute for each in self.ranks)) / _NS
+        return (rank.compute - self._median_compute) / _NS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,9 +187,13 @@ class RecordedJob:
         """The mean lateness of the stragglers in seconds."""
         return fmean(step.lateness for step in self.steps)
 
-    def of_rank(self, rank: int) -> list[RecordedRankStep]:
-        """Return the steps of a rank in order."""
-        return [each for step in self.steps for each in step.ranks if each.rank == rank]
+    def by_rank(self) -> dict[int, list[RecordedRankStep]]:
+        """Return the steps of each rank in order."""
+        found: dict[int, list[RecordedRankStep]] = {}
+        for step in self.steps:
+            for each in step.ranks:
+                found.setdefault(each.rank, []).append(each)
+        return found
 
     def slow_ranks(self) -> list[tuple[RecordedRankStep, float, int]]:
         """Return ranks whose hosts compute slowly: a step, the mean excess in seconds, and the number of such steps.
@@ -193,16 +201,17 @@ class RecordedJob:
         A rank counts if its computation took at least 10% longer than that of the median rank in most steps. The
         network has no part in the computation.
         """
-        found = []
-        for rank in self.ranks:
-            mine = [
-                step.excess(each)
-                for step in self.steps
-                for each in step.ranks
-                if each.rank == rank.rank and step.excess(each) > SLOWER * (each.compute / _NS - step.excess(each))
-            ]
-            if len(mine) * 2 > len(self.steps):
-                found.append((rank, fmean(mine), len(mine)))
+        slow: dict[int, list[float]] = {}
+        for step in self.steps:
+            for each in step.ranks:
+                excess = step.excess(each)
+                if excess > SLOWER * (each.compute / _NS - excess):
+                    slow.setdefault(each.rank, []).append(excess)
+        found = [
+            (rank, fmean(mine), len(mine))
+            for rank in self.ranks
+            if len(mine := slow.get(rank.rank, [])) * 2 > len(self.steps)
+        ]
         return sorted(found, key=lambda each: -each[1])
 
 
@@ -238,7 +247,16 @@ def jobs_of(
             RecordedStep(number, tuple(of[rank] for rank in sorted(of))) for number, of in sorted(steps.items())
         )
         job = RecordedJob(name if run == 1 else f"{name} #{run}", made)
-        about = next((each for each in described if each.job == name and each.ns >= job.end), None)
+        following = found.get((name, run + 1), {}).values()  # whose description is not this job's
+        until = min((each.begin for of in following for each in of.values()), default=None)
+        about = next(
+            (
+                each
+                for each in described
+                if each.job == name and each.ns >= job.end and (until is None or each.ns <= until)
+            ),
+            None,
+        )
         jobs.append(RecordedJob(job.name, made, about))
     return tuple(sorted(jobs, key=lambda job: job.begin))
 

@@ -8,7 +8,8 @@ import pytest
 
 from lab.cli.tables.dashboard_tables import as_data
 from lab.errors import InvalidInput
-from lab.telemetry.read.recorded_jobs import recorded_jobs
+from lab.telemetry.read.dashboard import job_ranks
+from lab.telemetry.read.recorded_jobs import jobs_of, recorded_jobs
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.read.timeline_frames import RecordedFilm
 from tests.unit.telemetry.jobs.made_job import COMPUTE, HOSTS, MS, PERIOD, job_run, steps, with_job
@@ -51,6 +52,33 @@ def test_a_second_job_of_the_same_name_is_another_one(tmp_path: Path) -> None:
     assert (one.name, len(one.steps), other.name, len(other.steps)) == ("small", 2, "small #2", 1)
     assert one.about is not None
     assert other.about is None
+
+
+def test_a_job_without_a_description_does_not_get_that_of_the_next_one(tmp_path: Path) -> None:
+    made = job_run(tmp_path / "run", steps([60, 60]), described=False)
+    with_job(made, steps([90], start=4 * PERIOD))
+    one, other = recorded_jobs(Recording.open(made.finished()))
+    assert one.about is None
+    assert other.about is not None
+
+
+def test_each_slow_rank_of_a_thousand_is_found() -> None:
+    rows = [
+        (
+            end := step * 300 * MS + (200 + 40 * (rank in {7, 999})) * MS,
+            {
+                "job": "large", "rank": rank, "node": f"h{rank}", "interface": "eth1", "step": step,
+                "begin": step * 300 * MS, "compute": end - step * 300 * MS - 50 * MS, "communication": 50 * MS,
+                "waiting": 0, "late": 40 * MS * (rank in {7, 999}),
+            },
+        )
+        for step in range(1, 11)
+        for rank in range(1000)
+    ]  # fmt: skip
+    (job,) = jobs_of(rows)
+    assert [(rank.rank, count) for rank, _, count in job.slow_ranks()] == [(7, 10), (999, 10)]
+    assert [len(mine) for mine in job.by_rank().values()] == [10] * 1000
+    assert sum(each.straggler for each in job_ranks([job], job.end)) == 1
 
 
 def test_a_recording_without_a_job_has_none(tmp_path: Path) -> None:
