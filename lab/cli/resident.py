@@ -38,6 +38,7 @@ _WARM: Final = (
     "lab.backends.live_qos",
     "lab.cli.kit.complete",
     "lab.dataplane.port_maps",
+    "lab.diagnose.run",
     "lab.doctor.features",
     "lab.kernel.packets.live_capture",
     "lab.kernel.packets.inject",

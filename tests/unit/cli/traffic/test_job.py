@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import sysconfig
 from dataclasses import replace
-from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
@@ -23,33 +21,20 @@ from lab.jobs.collective_job import JobResult, RankPlace
 from lab.jobs.job_spec import Collective
 from lab.jobs.training_job import TrainingResult, training_result
 from lab.kernel.process import time_source
-from lab.kernel.process.netns import Namespace
-from lab.model.addressing import plan_addresses
-from lab.model.load import load_topology
 from lab.model.qos.port import Trust
-from lab.model.qos.resolve import resolve
-from lab.shipped import shipped
 from lab.telemetry.store.job_steps import SCHEMA
+from tests.unit.cli.traffic.planned_fabric import FABRIC
 from tests.unit.jobs.step_times import data_parallel_steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from typer.testing import Result
 
     from lab.jobs.job_spec import JobSpec
     from lab.jobs.training_spec import TrainingSpec
     from lab.rdma.measure import Nic
-
-TOPOLOGY: Final = load_topology(shipped("topologies/incast.yaml").read_text(encoding="utf-8"))
-FABRIC: Final = SimpleNamespace(
-    name="incast",
-    state=SimpleNamespace(faults=Path("no-faults")),
-    topology=TOPOLOGY,
-    plan=plan_addresses(TOPOLOGY),
-    qos=resolve(TOPOLOGY),
-    namespace=lambda node: Namespace(f"t-{node}"),
-)
 
 
 class Ran:

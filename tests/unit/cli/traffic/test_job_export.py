@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -19,29 +17,17 @@ from lab.jobs.collective_job import RankPlace
 from lab.jobs.rank_schedule import StepTimes
 from lab.jobs.traces.chakra_trace import read_traces
 from lab.jobs.training_job import TraceJob, training_result
-from lab.kernel.process.netns import Namespace
-from lab.model.addressing import plan_addresses
-from lab.model.load import load_topology
-from lab.model.qos.resolve import resolve
-from lab.shipped import shipped
+from tests.unit.cli.traffic.planned_fabric import FABRIC
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from typer.testing import Result
 
     from lab.jobs.training_job import TrainingResult
     from lab.rdma.measure import Nic
 
-TOPOLOGY: Final = load_topology(shipped("topologies/incast.yaml").read_text(encoding="utf-8"))
-FABRIC: Final = SimpleNamespace(
-    name="incast",
-    state=SimpleNamespace(faults=Path("no-faults")),
-    topology=TOPOLOGY,
-    plan=plan_addresses(TOPOLOGY),
-    qos=resolve(TOPOLOGY),
-    namespace=lambda node: Namespace(f"t-{node}"),
-)
 TEXT: Final = (
     "name: small\nranks: 3\nsteps: 2\ncompute: 100ms\nallreduce: 600kB\nstorage: {host: h8, checkpoint: 1kB}\n"
 )
