@@ -224,9 +224,9 @@ class Switch:
     def _read_heap(self, heaps: int, nic: int) -> tuple[Any, Any]:
         copy = ctypes.create_string_buffer(HEAP.itemsize)
         first = nic * port_layout.LIMITERS
-        waiting = self.maps.limiters["in_heap"][first : first + port_layout.LIMITERS].nonzero()[0]
+        in_heap = self.maps.limiters["in_heap"][first : first + port_layout.LIMITERS].copy()
         assert library().bpf_map_lookup_elem(heaps, ctypes.byref(ctypes.c_uint32(nic)), copy) == 0
-        return np.frombuffer(copy.raw, HEAP)[0], waiting
+        return np.frombuffer(copy.raw, HEAP)[0], in_heap.nonzero()[0]
 
     def rx(self, packet: bytes, port: int = SWP1, repeat: int = 1) -> Outcome:
         """``port_rx`` on a packet that comes in by a port."""

@@ -3,7 +3,8 @@
  * Learns which QPs are connected to each other, from rxe's verbs.
  *
  * rxe_modify_qp has all of a connected QP when its path and its peer's QPN are set, on the way to RTR (IBA vol. 1,
- * 11.2.5.2): both at once. rxe_destroy_qp ends it. A QPN that is used again replaces what was known of it.
+ * 11.2.5.2): both at once. It ends when rxe_destroy_qp returns: until then rxe goes on to send, and a packet that was no
+ * longer limited would pass those that wait. A QPN that is used again replaces what was known of it.
  */
 #include "limiters.h"
 
@@ -88,13 +89,13 @@ int BPF_PROG(qp_modified, struct ib_qp *qp, struct ib_qp_attr *attr, int mask)
 	return 0;
 }
 
-SEC("fentry/rxe_destroy_qp")
-int BPF_PROG(qp_destroyed, struct ib_qp *qp)
+SEC("fexit/rxe_destroy_qp")
+int BPF_PROG(qp_destroyed, struct ib_qp *qp, void *udata, int failed)
 {
 	struct rl_qp_key key = {};
 
-	if (!qp->av_sgid_attr)
-		return 0; /* it never was connected */
+	if (failed || !qp->av_sgid_attr)
+		return 0; /* it is still there, or it never was connected */
 	rl_key_of(&key, qp->av_sgid_attr, qp->qp_num);
 	rl_close(&key);
 	bpf_map_delete_elem(&qp_pairs, &key);
