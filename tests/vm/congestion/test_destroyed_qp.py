@@ -21,7 +21,7 @@ SLOW: Final = (
 MTU: Final = 256
 WRITES: Final = 12
 SIZE: Final = 4096
-"""With the MTU, 16 packets: more than rxe has in the NIC at once, 64, are still to be sent when the QP is destroyed."""
+"""With the MTU, 16 packets. rxe has 64 in the NIC at once; more are still to be sent when the QP is destroyed."""
 
 
 def test_what_a_qp_sends_while_it_is_destroyed_does_not_pass_what_waits() -> None:
@@ -53,4 +53,4 @@ def notify(fabric: Star, qpn: int) -> None:
     path = build.Path(own.mac, switch.mac, fabric.address("h2"), fabric.address("h1"))
     with fabric.wire("h2") as wire:
         wire.send(build.cnp(path, qpn))
-    waited(lambda: fabric.maps.limiters["started"].any(), "the QP to be limited")
+    waited(fabric.maps.limiters["started"].any, "the QP to be limited")
