@@ -19,7 +19,7 @@ MAC addresses are locally administered: 02:1a:<node, 2 bytes>:<interface, 2 byte
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -75,6 +75,9 @@ class NodePlan:
     loopback6: IPv6Address | None = None
     vtep: IPv4Address | None = None
     hash_seed: int = 0
+    further: Mapping[str, tuple[Interface, ...]] = field(default_factory=dict)
+    """A host's addresses in networks that ``interfaces`` has no place for, by interface: those of ``eth1.20``, which
+    is tagged, and all but the first of an untagged one."""
 
     @property
     def nics(self) -> list[str]:
@@ -108,7 +111,7 @@ def plan_addresses(topology: Topology) -> Mapping[str, NodePlan]:
         plans[node.name] = (
             _plan_switch(topology, node, ranks[node.role], interfaces)
             if node.role.is_switch
-            else NodePlan(node, interfaces)
+            else NodePlan(node, interfaces, further=_further(overlay, node) if overlay is not None else {})
         )
     return plans
 
@@ -150,6 +153,15 @@ def _in_networks(
         found |= {name: replace(found[name], bond=bond.name) for name in bond.members}
         found[bond.name] = _known(bond.name, bond.mac, known_by.get(bond.name))
     return found
+
+
+def _further(overlay: OverlayPlan, node: Node) -> dict[str, tuple[Interface, ...]]:
+    """Return the addresses that ``_in_networks`` leaves out, by interface."""
+    left = {
+        each.name: tuple(known.address for known in each.addresses[0 if each.vlan else 1 :])
+        for each in overlay.hosts.get(node.name, ())
+    }
+    return {name: addresses for name, addresses in left.items() if addresses}
 
 
 def _known(name: str, mac: str, by: InterfaceAddress | None) -> InterfacePlan:

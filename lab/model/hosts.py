@@ -33,6 +33,7 @@ def addresses_of(plan: Mapping[str, NodePlan], name: str) -> list[IPv4Address | 
         raise unknown_node(name, plan)
     node = plan[name]
     own = [interface.address.ip for interface in node.interfaces.values() if interface.address is not None]
+    own += [address.ip for addresses in node.further.values() for address in addresses]
     return [*own, *(loopback.ip for loopback in node.loopbacks), *([node.vtep] if node.vtep is not None else [])]
 
 
@@ -65,7 +66,9 @@ def _named(name: str, node: NodePlan) -> Iterator[tuple[object, list[str]]]:
     for loopback in (node.loopback4, node.loopback6):
         if loopback is not None:
             yield loopback, [name]
-    addressed = {label: plan.address for label, plan in node.interfaces.items() if plan.address is not None}
-    for number, (label, address) in enumerate(addressed.items()):
+    addressed = [(label, plan.address) for label, plan in node.interfaces.items() if plan.address is not None]
+    tagged = {label: addresses for label, addresses in node.further.items() if label not in node.interfaces}
+    addressed += [(label, addresses[0]) for label, addresses in tagged.items()]
+    for number, (label, address) in enumerate(addressed):
         own = [] if node.node.role.is_switch or number else [name]
         yield address.ip, [*own, f"{name}-{label}"]

@@ -20,8 +20,11 @@ from tests.fabric.command import rocelab_json
 from tests.vm.incidents.test_scenarios import LONG, topology_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from lab.model.addressing import NodePlan
+    from lab.model.topology import Topology
     from tests.vm.shared_fabric import SharedFabric
 
 PATIENT: Final = 300.0
@@ -85,12 +88,12 @@ def look_around(fabric: str, folder: Path) -> None:
 
 
 def ordinary(fabric: str, folder: Path) -> list[tuple[str, ...]]:
-    """The commands, about the first and the last host and the leaves of a fabric."""
+    """The commands, about the leaves of a fabric, its first host, and the last one that this has a route to."""
     running = lifecycle.open_fabric(fabric)
     topology = running.topology
-    first, last = topology.hosts[0].name, topology.hosts[-1].name
+    first = topology.hosts[0].name
+    last, address = last_reached(topology, running.plan, first)
     leaves = [node.name for node in topology.having(Role.LEAF)]
-    address = str(addresses_of(running.plan, last)[0])
     lossless = [("counters",), ("congestion",), ("qos", "show", leaves[0]), ("qos", "events", "--limit", "5")]
     routed = [("path", first, last), *(("vtysh", leaf, "-c", "show bgp summary") for leaf in leaves)]
     return [
@@ -102,3 +105,19 @@ def ordinary(fabric: str, folder: Path) -> list[tuple[str, ...]]:
         ("diagnose", "--seconds", "2"), *([("diagnose", "--seconds", "1", "--probe")] if running.qos else ()),
         ("scenario", "hint"), ("record", "stop"), ("diagnose", str(folder / "mine")),
     ]  # fmt: skip
+
+
+def last_reached(topology: Topology, plan: Mapping[str, NodePlan], first: str) -> tuple[str, str]:
+    """Return the last host with an address that ``first`` has a route to, and that address.
+
+    Without a gateway these are the hosts of its own network: ping ends with 2 if there is no route.
+    """
+    nic = next(each for each in plan[first].interfaces.values() if each.address is not None)
+    assert nic.address is not None
+    reached = [
+        (host.name, str(address))
+        for host in topology.hosts
+        for address in addresses_of(plan, host.name)[:1]
+        if nic.gateway is not None or address in nic.address.network
+    ]
+    return reached[-1]

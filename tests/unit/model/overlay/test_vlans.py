@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lab.model.addressing import plan_addresses
-from lab.model.hosts import hosts_file
+from lab.model.hosts import addresses_of, hosts_file
 from lab.model.load import load_topology, read_topology
 from lab.model.overlay.node_plan import BridgeMember
 from lab.model.overlay.plan import OverlayPlan, plan_overlay
@@ -80,6 +80,8 @@ def test_hosts_get_their_addresses_as_with_evpn(topology: Topology, overlay: Ove
         "h2": "10.1.20.1/24", "h4": "10.1.20.2/24", "h6": "None",
     }  # fmt: skip
     assert [str(each.addresses[0].address) for each in overlay.hosts["h6"]] == ["10.1.20.3/24"]
+    assert [str(address) for address in addresses_of(plan, "h6")] == ["10.1.20.3"]
+    assert "10.1.20.3 h6 h6-eth1.20\n" in hosts_file(plan)
 
 
 def test_it_is_kept_and_read_again(topology: Topology) -> None:
