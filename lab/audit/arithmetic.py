@@ -112,9 +112,24 @@ def _of_gateways(node: NodeAudit, state: FabricAudit, placement: FabricRoles) ->
                     peer = placement.peers[node.name, device]
                     there = state.nodes.get(peer.node)
                     if there is not None and gateway not in {_MAPPED, *_reachable(peer.interface, there, state)}:
-                        expected = f"an address of {peer.node}"
+                        expected = _right_gateway(route, peer, there)
                         wrong = Difference.of(node.name, route, "gateway", gateway, expected, RULE)
                         yield replace(wrong, interface=device)
+
+
+def _right_gateway(route: RouteAudit, peer: Endpoint, there: NodeAudit) -> str:
+    """Return the only address of the other end's port of the route's family, if the route has one next hop."""
+    version = ip_interface(route.prefix).version
+    found = [
+        each.address.partition("/")[0]
+        for each in there.addresses
+        if each.interface == peer.interface
+        and each.scope == "global"
+        and ip_interface(each.address).version == version
+    ]
+    if len(found) != 1 or len(route.next_hops) != 1:
+        return f"an address of {there.name}"
+    return f"{found[0]} of {there.name}, protocol {route.protocol}"
 
 
 def _reachable(interface: str, node: NodeAudit, state: FabricAudit) -> set[str]:
@@ -153,8 +168,9 @@ def _of_owners(state: FabricAudit, placement: FabricRoles) -> Iterator[Differenc
         names = dict.fromkeys(name for name, _ in found)
         if len(names) > 1:
             linked = [each for each in found if _is_in_a_link_s_network(*each, state, placement)]
+            owner = linked[0][0] if len(linked) == 1 else "one node"
             for name, address in [each for each in found if each not in linked] if len(linked) == 1 else found:
-                yield Difference.of(name, address, "owner", ", ".join(names), "one node", RULE)
+                yield Difference.of(name, address, "owner", ", ".join(names), owner, RULE)
 
 
 def _is_in_a_link_s_network(name: str, address: AddressAudit, state: FabricAudit, placement: FabricRoles) -> bool:

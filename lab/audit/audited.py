@@ -220,7 +220,7 @@ class FilterAudit(AuditedObject):
     """A tc filter, with the packets that its actions have seen."""
 
     LABEL = "filter"
-    KEY = ("interface", "hook", "priority", "handle")
+    KEY = ("interface", "hook", "priority", "kind", "handle")
     STATE = ("hits",)
     interface: str
     hook: str

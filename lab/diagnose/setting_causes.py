@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from lab.diagnose.causes.setting_kinds import INFERRED, SettingReach, kind_of, remedy
+from lab.diagnose.causes.remedies import remedies
+from lab.diagnose.causes.setting_kinds import INFERRED, SettingReach, kind_of
 from lab.diagnose.conservation.locations import PacketEffect
 from lab.diagnose.diagnosis import DiagnosisOutcome, Found
 from lab.diagnose.symptom import Evidence, matches
@@ -71,11 +72,11 @@ def with_setting_causes(found: Diagnosis, topology: Topology) -> Diagnosis:
     if not best or any(_is_named(each, found.causes) for each, level in rated if level == best):
         return found
     likely = [each for each, level in rated if level == best]
-    causes = [_cause(each, best / len(likely), found) for each in likely]
-    names = tuple(dict.fromkeys(each.cause for each in causes))
-    either = [
-        replace(each, alternatives=tuple(name for name in names if name != each.cause)) for each in _merged(causes)
+    names = tuple(dict.fromkeys(each.kind.cause for each in likely))
+    causes = [
+        _cause([each for each in likely if each.kind.cause == name], best / len(likely), found) for name in names
     ]
+    either = [replace(each, alternatives=tuple(name for name in names if name != each.cause)) for each in causes]
     kept = [each for each in found.causes if not (each.fault and _is_explained(each, likely, topology))]
     if best < _AT_ITS_PLACE and any(each.fault and each.cause in INFERRED for each in kept):
         return found  # it names a place of the packets, and these settings do not reach it
@@ -104,7 +105,7 @@ def _with_remedy(cause: Found, settings: Sequence[DifferingSetting]) -> Found:
     ports = {_place_of(each) for each in mine}
     if len(ports) == 1 and len(cause.places) == 1 and {port.partition(":")[0] for port in ports} == {*cause.places}:
         cause = replace(cause, places=tuple(ports))
-    commands = list(dict.fromkeys(map(remedy, mine)))
+    commands = remedies(mine)
     if cause.fault and commands and all(command.startswith("rocelab") for command in commands):
         return replace(cause, fix="; ".join(commands[:_FIXES]))
     return cause
@@ -213,39 +214,32 @@ def _is_explained(cause: Found, likely: Iterable[_Suspects], topology: Topology)
     )
 
 
-def _merged(causes: Iterable[Found]) -> list[Found]:
-    """Return one cause for each name: with all places and evidence."""
-    found: dict[str, Found] = {}
-    for each in causes:
-        before = found.get(each.cause)
-        found[each.cause] = each if before is None else replace(
-            before, places=(*before.places, *each.places), evidence=(*before.evidence, *each.evidence)[:_LINES],
-        )  # fmt: skip
-    return list(found.values())
+def _cause(suspects: Sequence[_Suspects], share: float, found: Diagnosis) -> Found:
+    """Return the settings of one kind, of which any can be the fault, as one cause.
 
-
-def _cause(suspects: _Suspects, confidence: float, found: Diagnosis) -> Found:
+    Each place has the ``share`` of the confidence. That one of them is the fault excludes the others, so that the
+    confidence of the cause's name, and of its fix of all places, is the sum.
+    """
     lines = [
         Evidence(
             says=f"{each.object}: {each.setting} is {each.value}, and not {each.expected} ({each.against})",
-            of=suspects.place, source="settings", value=1, at=found.end,
+            of=one.place, source="settings", value=1, at=found.end,
         )
-        for each in suspects.settings
+        for one in suspects for each in one.settings[: max(1, _LINES // 2 // len(suspects))]
     ]  # fmt: skip
     seen = [each.evidence for each in found.located]
-    fixes = dict.fromkeys(map(remedy, suspects.settings))
-    kind = suspects.kind
+    kind = suspects[0].kind
     return Found(
         cause=kind.cause,
         title=kind.title,
         fault=True,
-        places=(suspects.place,),
+        places=tuple(dict.fromkeys(each.place for each in suspects)),
         priority=None,
-        confidence=round(confidence, 2),
+        confidence=round(share * len(suspects), 2),
         evidence=(*lines[: _LINES // 2], *seen)[:_LINES],
         rival="",
         tell="",
-        fix="; ".join(list(fixes)[:_FIXES]),
+        fix="; ".join(remedies(each for one in suspects for each in one.settings)[:_FIXES]),
         words=kind.words,
         since=found.start,
     )

@@ -1,4 +1,4 @@
-"""Kinds of settings: what each can do to packets, where, and the command that restores it.
+"""Kinds of settings: what each can do to packets, and where.
 
 A row describes a kind of object, and no single fault: a filter can drop packets at its port, a route only inside its
 node. Settings of no row, like those of TCP, cannot disturb RDMA.
@@ -7,7 +7,6 @@ node. Settings of no row, like those of TCP, cannot disturb RDMA.
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -15,8 +14,6 @@ from typing import TYPE_CHECKING, Final
 from lab.diagnose.conservation.locations import PacketEffect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lab.diagnose.differing import DifferingSetting
 
 
@@ -186,137 +183,3 @@ def kind_of(setting: DifferingSetting) -> SettingKind | None:
     """Return the kind of a setting; None for one that cannot disturb RDMA."""
     name = setting.object.partition(" ")[2] if setting.kind == "sysctl" else setting.setting
     return next((each for each in SETTING_KINDS if setting.kind in each.objects and each.fields.search(name)), None)
-
-
-def remedy(setting: DifferingSetting) -> str:
-    """Return the command that gives a setting its expected value, for the node as it is; prose if there is none."""
-    words = setting.object.removeprefix(setting.kind).split()
-    make = _REMEDIES.get(setting.kind)
-    command = make(setting, words) if make and words else ""
-    if command.startswith("rocelab"):
-        return command
-    if command:
-        return f"rocelab exec {setting.node} -- {shlex.join(command.split())}"
-    if setting.kind == "nft" and len(words) > 3 and _is_new(setting):
-        return _of_nft(setting, words)
-    return f"give {setting.object} of {setting.node} its value of before: {setting.setting} {setting.expected}"
-
-
-def _is_new(setting: DifferingSetting) -> bool:
-    return setting.setting == "presence" and setting.expected.startswith("absent")
-
-
-def _of_route(setting: DifferingSetting, words: list[str]) -> str:
-    family = "-6 " if ":" in words[0] else ""
-    if _is_new(setting) or (setting.setting == "gateway" and not words[0].endswith("/0")):
-        return f"ip {family}route del {' '.join(words)}"
-    if found := _NEXT_HOPS.search(setting.expected if setting.setting == "presence" else ""):
-        return f"ip {family}route replace {' '.join(words)} proto static {found[1]}"
-    if setting.setting == "next hops" and setting.expected.startswith(("via ", "dev ")):
-        return f"ip {family}route replace {' '.join(words)} {setting.expected}"
-    return ""
-
-
-def _of_rule(setting: DifferingSetting, words: list[str]) -> str:
-    if not _is_new(setting):
-        return ""
-    family = "-6 " if words[0] == "inet6" else ""
-    return f"ip {family}rule del pref {' '.join(words[1:])}"
-
-
-def _of_neighbour(_: DifferingSetting, words: list[str]) -> str:
-    return f"ip neigh del {words[0]} dev {words[1]}" if len(words) > 1 else ""
-
-
-def _of_sysctl(setting: DifferingSetting, words: list[str]) -> str:
-    single = setting.setting == "value" and len(setting.expected.split()) == 1
-    return f"sysctl -w {words[0]}={setting.expected}" if single else ""
-
-
-def _of_nft(setting: DifferingSetting, words: list[str]) -> str:
-    """Return how to delete a rule, in words: its table may have others, like those of Docker's DNS."""
-    base = words[3] == "hook"
-    action = "delete the chain if it is new, or restore its policy" if base else "delete the rule by its handle"
-    return f"{action}: rocelab exec {setting.node} -- {shlex.join(['nft', '-a', 'list', 'chain', *words[:3]])}"
-
-
-def _of_filter(setting: DifferingSetting, words: list[str]) -> str:
-    if not _is_new(setting) or len(words) < 3:
-        return ""
-    return f"tc filter del dev {words[0]} {words[1]} pref {words[2]}"
-
-
-def _of_address(setting: DifferingSetting, words: list[str]) -> str:
-    if setting.setting == "presence" and setting.value.startswith("absent") and len(words) > 1:
-        return f"ip address add {words[0]} dev {words[1]}"
-    extra = _is_new(setting) or (setting.setting == "owner" and words[1:] == ["lo"])
-    return f"ip address del {words[0]} dev {words[1]}" if extra and len(words) > 1 else ""
-
-
-def _of_vlan(setting: DifferingSetting, words: list[str]) -> str:
-    if len(words) < 2:
-        return ""
-    if _is_new(setting):
-        return f"bridge vlan del vid {words[0]} dev {words[1]}"
-    flags = [word for word in setting.expected.lower().replace(",", " ").split() if word in {"pvid", "untagged"}]
-    return " ".join([f"bridge vlan add vid {words[0]} dev {words[1]}", *flags])
-
-
-def _of_fdb(setting: DifferingSetting, words: list[str]) -> str:
-    if not _is_new(setting) or len(words) < 2:
-        return ""
-    vlan = f" vlan {words[2]}" if len(words) > 2 and words[2].isdigit() else ""
-    return f"bridge fdb del {words[0]} dev {words[1]} master{vlan}"
-
-
-def _of_interface(setting: DifferingSetting, words: list[str]) -> str:
-    name, field, value = words[0], setting.setting, setting.expected
-    on = {"yes": "up", "no": "down"}
-    if field == "mtu":
-        return f"ip link set {name} mtu {value}"
-    if field == "NOARP":
-        return f"ip link set {name} arp {'off' if value == 'yes' else 'on'}"
-    if field == "up":
-        return f"ip link set {name} {on.get(value, 'up')}"
-    if field.startswith("port "):
-        option = field.removeprefix("port ")
-        return f"bridge link set dev {name} {option} {_BRIDGED.get(value, value)}"
-    return ""
-
-
-def _of_port(setting: DifferingSetting, words: list[str]) -> str:
-    name = setting.setting
-    for pattern, form in _NAMES_OF_SETTINGS:
-        if pattern.search(name):
-            value = _said(name, setting.expected)
-            value = shlex.quote(f"{pattern.sub(form, name)}={value}")
-            return f"rocelab qos set {shlex.quote(f'{setting.node}:{words[0]}')} {value}"
-    return ""
-
-
-def _said(name: str, value: str) -> str:
-    """Return a value as ``qos set`` takes it: priorities are a list, and ``none`` is the strict scheduler."""
-    if name == "pfc.priorities" and value.isdigit():
-        return ",".join(str(number) for number in range(8) if int(value) >> number & 1) or "none"
-    if name.endswith(".weight") and value == "none":
-        return "strict"
-    return {"yes": "true", "no": "false"}.get(value, value)
-
-
-_NEXT_HOPS: Final = re.compile(r"protocol static, next hops ((?:via \S+ )?dev [^\s,]+)(?=$|, (?!via|dev))")
-"""The only next hop of a static route that is missing."""
-_BRIDGED: Final = {"yes": "on", "no": "off", "True": "on", "False": "off"}
-_NAMES_OF_SETTINGS: Final = (
-    (re.compile(r"^dscp_to_priority\.(\d+)$"), r"map.dscp.\1"),
-    (re.compile(r"^trust$"), "map.trust"),
-    (re.compile(r"^queues\.(\d+)\.ecn\.(\w+)$"), r"ecn.\1.\2"),
-    (re.compile(r"^queues\.(\d+)\.limit$"), r"buffer.queues.\1"),
-    (re.compile(r"^queues\.(\d+)\.weight$"), r"scheduler.\1"),
-    (re.compile(r"^groups\.(\d+)\.(\w+)$"), r"buffer.groups.\1.\2"),
-    (re.compile(r"^(pfc\..*)$"), r"\1"),
-)
-"""Names of a port's settings in full, and those that ``rocelab qos set`` has for them."""
-_REMEDIES: Final[dict[str, Callable[[DifferingSetting, list[str]], str]]] = {
-    "route": _of_route, "rule": _of_rule, "neighbour": _of_neighbour, "sysctl": _of_sysctl, "filter": _of_filter,
-    "address": _of_address, "vlan": _of_vlan, "fdb": _of_fdb, "interface": _of_interface, "port": _of_port,
-}  # fmt: skip

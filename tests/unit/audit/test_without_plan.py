@@ -137,13 +137,13 @@ def test_a_healthy_fabric_has_no_differences(file: str) -> None:
          ("leaf1", f"route {STATE.nodes['leaf1'].routes[0].prefix}", "presence", "absent", "present")),
         ("h1", lambda node: replace(node, routes=(
             RouteAudit("0.0.0.0/0", "main", "100", "unicast", "static", ("via 10.0.0.9 dev eth1",)),)),
-         ("h1", "route 0.0.0.0/0 metric 100", "gateway", "10.0.0.9", "an address of leaf1")),
+         ("h1", "route 0.0.0.0/0 metric 100", "gateway", "10.0.0.9", "10.0.0.0 of leaf1, protocol static")),
         ("h1", lambda node: replace(node, neighbours=(
             NeighbourAudit("eth1", "10.0.0.0", "02:00:00:00:00:09", permanent=False, state="REACHABLE"),)),
          ("h1", "neighbour 10.0.0.0 eth1", "mac", "02:00:00:00:00:09",
           next(each.mac for each in STATE.nodes["leaf1"].interfaces if each.name == "swp3"))),
         ("h2", lambda node: replace(node, addresses=(AddressAudit("eth1", "10.0.0.1/31", "global"),)),
-         ("h2", "address 10.0.0.1/31 eth1", "owner", "h1, h2", "one node")),
+         ("h2", "address 10.0.0.1/31 eth1", "owner", "h1, h2", "h1")),
         ("spine1", lambda node: replace(node, routes=(*node.routes, RouteAudit(
             "10.0.0.3/32", "main", "", "unicast", "boot", ("via fe80::1 dev swp4",)))),
          ("spine1", "route 10.0.0.3/32", "presence", "present: via fe80::1 dev swp4", "absent")),
@@ -248,7 +248,7 @@ def test_of_two_owners_the_one_outside_the_link_s_network_is_wrong() -> None:
     at_its_link = STATE.nodes["h1"].addresses[-1]
     on_loopback = AddressAudit("lo", f"{at_its_link.address.partition('/')[0]}/32", "global")
     found = changed("h4", lambda node: replace(node, addresses=(*node.addresses, on_loopback)))
-    assert found == [("h4", f"address {on_loopback.address} lo", "owner", "h1, h4", "one node")]
+    assert found == [("h4", f"address {on_loopback.address} lo", "owner", "h1, h4", "h1")]
 
 
 def test_a_link_that_differs_from_others_at_both_ends_is_no_difference() -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.diagnose.causes.cause_table import CAUSES
-from lab.diagnose.causes.setting_kinds import INFERRED, SETTING_KINDS, kind_of, remedy
+from lab.diagnose.causes.remedies import remedies, remedy
+from lab.diagnose.causes.setting_kinds import INFERRED, SETTING_KINDS, kind_of
 from lab.diagnose.conservation.locations import Location, PacketEffect
 from lab.diagnose.diagnosis import Diagnosis, DiagnosisOutcome, Found
 from lab.diagnose.differing import DifferingSetting
@@ -36,7 +37,7 @@ def setting(node: str, found: str, field: str = "presence", interface: str = "",
 
 
 ROUTE = setting("leaf1", "route 10.0.0.8/32")
-FILTER = setting("leaf1", "filter swp3 ingress 50 1", interface="swp3")
+FILTER = setting("leaf1", "filter swp3 ingress 50 flower 1", interface="swp3")
 FORWARDING = setting("leaf1", "sysctl net.ipv4.ip_forward", "value", value="0", expected="1")
 SACK = setting("leaf1", "sysctl net.ipv4.tcp_sack", "value", value="0", expected="1")
 NEIGHBOUR = setting("h1", "neighbour 10.0.0.0 eth1", "mac", "eth1", value="02:de", expected="02:1a")
@@ -175,10 +176,22 @@ def test_trouble_without_a_place_is_less_sure() -> None:
          "ip address add 10.0.0.1/31 dev eth1"),
         (setting("h1", "rule inet 575 to 10.0.0.9"), "ip rule del pref 575 to 10.0.0.9"),
         (FORWARDING, "sysctl -w net.ipv4.ip_forward=1"),
-        (FILTER, "tc filter del dev swp3 ingress pref 50"),
+        (FILTER, "tc filter del dev swp3 ingress pref 50 handle 1 flower"),
+        (setting("leaf1", "filter swp3 ingress 50 u32 800::800", interface="swp3"),
+         "tc filter del dev swp3 ingress pref 50 handle 800::800 u32"),
         (NEIGHBOUR, "ip neigh del 10.0.0.0 dev eth1"),
         (setting("h1", "address 10.0.0.9/32 lo", "owner", "lo", value="h1, h2", expected="one node"),
          "ip address del 10.0.0.9/32 dev lo"),
+        (setting("h6", "address 10.0.0.1/32 eth1", "owner", "eth1", value="h1, h6", expected="h1"),
+         "ip address del 10.0.0.1/32 dev eth1"),
+        (setting("h1", "route 10.0.0.0/8", "gateway", "eth1", value="10.99.0.9", expected="10.0.0.0 of leaf1"),
+         "ip route replace 10.0.0.0/8 via 10.0.0.0 dev eth1"),
+        (setting("leaf1", "route 10.0.0.8/31 metric 20", "next hops", value="via 10.99.0.9 dev swp1",
+         expected="via 10.1.0.0 dev swp1, via fe80::1 dev swp2 weight 2"),
+         ("ip route replace 10.0.0.8/31 metric 20 nexthop via 10.1.0.0 dev swp1 "
+          "nexthop via inet6 fe80::1 dev swp2 weight 2")),
+        (setting("leaf1", "route 10.0.0.8/31", "next hops", value="none", expected="via fe80::1 dev swp1"),
+         "ip route replace 10.0.0.8/31 via inet6 fe80::1 dev swp1"),
         (setting("h1", "interface eth1", "mtu", "eth1", value="1500", expected="9000"), "ip link set eth1 mtu 9000"),
         (setting("h1", "interface eth1", "NOARP", "eth1", value="yes", expected="absent"), "ip link set eth1 arp on"),
         (setting("leaf1", "vlan 10 swp3", interface="swp3", value="absent", expected="present: flags PVID, Egress "
@@ -194,6 +207,43 @@ def test_trouble_without_a_place_is_less_sure() -> None:
 def test_the_fix_is_a_command_for_the_node_as_it_is(differs: DifferingSetting, command: str) -> None:
     assert remedy(differs).endswith(command)
     assert remedy(differs).startswith("rocelab ")
+
+
+ELSEWHERE = setting("h1", "route 10.0.0.0/8", "gateway", "eth1", value="10.9.0.9", expected="10.0.0.0 of leaf1")
+"""A static route of a host with another gateway than the leaf at its port."""
+
+
+def test_a_route_is_restored_by_one_command_with_its_protocol() -> None:
+    """The plan has the protocol. A route without it would be another one than those of siblings."""
+    protocol = replace(ELSEWHERE, setting="protocol", value="boot", expected="static", against="plan", interface="")
+    hops = replace(
+        protocol, setting="next hops", value="via 10.9.0.9 dev eth1", expected="via 10.0.0.0 dev eth1"
+    )  # fmt: skip
+    command = "rocelab exec h1 -- ip route replace 10.0.0.0/8 proto static via 10.0.0.0 dev eth1"
+    assert remedies([ELSEWHERE, protocol]) == [command]
+    assert remedies([protocol, hops, ELSEWHERE]) == [command]
+
+
+def test_a_route_that_should_not_exist_is_deleted_and_not_given_another_gateway() -> None:
+    extra = replace(ELSEWHERE, setting="presence", value="present: via 10.9.0.9 dev eth1", expected="absent")
+    assert remedies([ELSEWHERE, extra]) == ["rocelab exec h1 -- ip route del 10.0.0.0/8"]
+
+
+def test_a_route_is_not_deleted_if_its_right_gateway_is_not_known() -> None:
+    (fix,) = remedies([replace(ELSEWHERE, expected="an address of leaf1")])
+    assert fix.startswith("give route 10.0.0.0/8 of h1 its value of before")
+
+
+def test_settings_of_one_cause_at_two_places_have_the_confidence_and_the_fixes_of_both() -> None:
+    """Each is the fault with half of it. That one of them is, and so the cause's name, is as sure as both."""
+    other = replace(FILTER, node="leaf2")
+    anywhere = Evidence(says="not answered", of="", source="sweep", value=0, at=1.0)
+    (found,) = diagnosed([FILTER, other], unexplained=[anywhere]).causes
+    assert (found.places, found.confidence, found.alternatives) == (("leaf1:swp3", "leaf2:swp3"), 0.6, ())
+    assert found.fix == "; ".join([remedy(FILTER), remedy(other)])
+    filters, route = diagnosed([FILTER, other, ROUTE], unexplained=[anywhere]).causes
+    assert (filters.cause, filters.confidence, filters.alternatives) == ("filter-differs", 0.4, ("route-differs",))
+    assert (route.cause, route.confidence, route.alternatives) == ("route-differs", 0.2, ("filter-differs",))
 
 
 @pytest.mark.parametrize(
