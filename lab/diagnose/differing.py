@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from lab.audit.difference import PLAN, first_of_each
+from lab.audit.arithmetic import RULE
+from lab.audit.difference import ABSENT, PLAN, PRESENCE, first_of_each
 from lab.audit.without_plan import differences_without_plan
 from lab.diagnose.setting_causes import with_setting_causes
 from lab.diagnose.symptom import matches
@@ -61,7 +62,8 @@ def with_differences(found: Diagnosis, recording: Recording, *, plan: bool) -> D
     except ValueError as error:  # of a prefix or an address that is none
         raise invalid(recording.folder.audit, "is damaged") from error
     if plan and moment.drift is not None:  # first: the plan's value is more exact than that of siblings
-        differences = first_of_each([*(each for each in moment.drift if each.node in known), *differences])
+        planned = [each for each in moment.drift if each.node in known]
+        differences = first_of_each([*planned, *_unplanned(differences)])
     places = _places_of(found)
     settings = [_setting(each, places, recording.topology) for each in _explained(differences)]
     shown = replace(found, differing=tuple(sorted(settings, key=lambda each: not each.touches)))
@@ -69,9 +71,32 @@ def with_differences(found: Diagnosis, recording: Recording, *, plan: bool) -> D
 
 
 def _explained(differences: Sequence[Difference]) -> list[Difference]:
-    """Leave out a port that differs from the other end of its link, if that end differs from the plan."""
+    """Leave out what another difference explains.
+
+    That is a port that differs from the other end of its link, if that end differs from the plan, and the gateway of a
+    route that should have other next hops, or not exist.
+    """
     changed = {(f"{each.node}:{each.interface}", each.field) for each in differences if each.against == PLAN}
-    return [each for each in differences if (each.against, each.field) not in changed]
+    routes = {
+        (each.node, each.object)
+        for each in differences
+        if each.kind == "route" and each.field in {PRESENCE, "next hops"}
+    }
+    return [
+        each
+        for each in differences
+        if (each.against, each.field) not in changed
+        and not (each.kind == "route" and each.field == "gateway" and (each.node, each.object) in routes)
+    ]
+
+
+def _unplanned(differences: Iterable[Difference]) -> list[Difference]:
+    """Leave out manual routes that take precedence: the plan has them, or lists them itself."""
+    return [
+        each
+        for each in differences
+        if not (each.against == RULE and each.kind == "route" and (each.field, each.expected) == (PRESENCE, ABSENT))
+    ]
 
 
 def _places_of(found: Diagnosis) -> list[tuple[str, str]]:

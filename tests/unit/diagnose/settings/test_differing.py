@@ -110,6 +110,37 @@ def test_the_other_end_of_a_link_that_differs_from_the_plan_is_not_listed(tmp_pa
     }
 
 
+def with_route(path: Path, *drift: Difference) -> Recording:
+    """A manual route of leaf1 to a host of leaf2, compared with the plan."""
+    recording = recorded(path, drift)
+    wrong = RouteAudit("10.0.0.8/32", "main", "", "unicast", "boot", ("via 10.9.0.9 dev swp1",))
+    nodes = {
+        "leaf1": NodeAudit("leaf1", "leaf", routes=(wrong,)),
+        "spine1": NodeAudit("spine1", "spine"),
+        "h5": NodeAudit("h5", "host", addresses=(AddressAudit("eth1", "10.0.0.8/31", "global"),)),
+    }
+    line = {"ns": recording.clock.start, "fabric": "f", "drift": [asdict(each) for each in drift], "nodes": {
+        name: snapshot.dump_node(node) for name, node in nodes.items()
+    }}  # fmt: skip
+    recording.folder.audit.write_text(json.dumps(line) + "\n")
+    return recording
+
+
+def test_a_manual_route_of_the_plan_does_not_take_precedence_over_it(tmp_path: Path) -> None:
+    recording = with_route(tmp_path / "run")
+    found = {plan: diagnose_run(recording, "observe", plan=plan).differing for plan in (True, False)}
+    assert [(each.setting, each.against) for each in found[True]] == [("gateway", "rule")]
+    assert [(each.setting, each.expected) for each in found[False]] == [("presence", "absent")]
+
+
+def test_the_gateway_of_a_route_whose_next_hops_differ_from_the_plan_is_not_listed_twice(tmp_path: Path) -> None:
+    hops = Difference(
+        "leaf1", "route", "route 10.0.0.8/32", "next hops", "via 10.9.0.9 dev swp1", "via 10.1.0.0 dev swp1", "plan"
+    )  # fmt: skip
+    found = diagnose_run(with_route(tmp_path / "run", hops), "observe").differing
+    assert [(each.setting, each.against) for each in found] == [("next hops", "plan")]
+
+
 def test_recordings_without_settings_have_none(tmp_path: Path) -> None:
     made = begun(tmp_path / "run")
     during(made, "observe", lambda _: None)
