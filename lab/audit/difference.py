@@ -133,10 +133,7 @@ def _of_objects(
     for some, value, expected in ((gone, ABSENT, PRESENT), (new, PRESENT, ABSENT)):
         for each in some:
             if not isinstance(each, FrrLineAudit) and not _follows(moved, each):
-                summary = _summary(each)
-                have, want = (
-                    f"{said}: {summary}" if said == PRESENT and summary else said for said in (value, expected)
-                )
+                have, want = (described(each) if said == PRESENT else said for said in (value, expected))
                 yield Difference.of(node.name, each, PRESENCE, have, want, against)
 
 
@@ -192,10 +189,10 @@ def _follows(moved: _MovedInterfaces, *states: AuditedObject) -> bool:
     return left[0] == left[1] if len(left) > 1 else not left[0]
 
 
-def _summary(found: AuditedObject) -> str:
-    """Return the first settings of an object, for a short description."""
+def described(found: AuditedObject) -> str:
+    """Return that an object is present, with its first settings."""
     said = [f"{name} {value}" for name, value in found.settings().items() if value not in {"none", "no"}]
-    return ", ".join(said[:4])
+    return f"{PRESENT}: {', '.join(said[:4])}" if said else PRESENT
 
 
 def _of_settings(node: str, now: AuditedObject, then: AuditedObject, against: str) -> Iterator[Difference]:

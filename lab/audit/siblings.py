@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lab.audit.audited import FrrLineAudit
-from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, unread_kinds
+from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, described, unread_kinds
 from lab.audit.placement import FEWEST, PORT, generic, interface_of
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _of_presence(slot: Slot, objects: Objects, usual: _Usual) -> Iterator[Differ
                 object=named,
                 field=PRESENCE,
                 value=ABSENT,
-                expected=PRESENT,
+                expected=described(each),
                 against=SIBLINGS,
                 interface=interface,
             )

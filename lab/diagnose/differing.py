@@ -73,8 +73,8 @@ def with_differences(found: Diagnosis, recording: Recording, *, plan: bool) -> D
 def _explained(differences: Sequence[Difference]) -> list[Difference]:
     """Leave out what another difference explains.
 
-    That is a port that differs from the other end of its link, if that end differs from the plan, and the gateway of a
-    route that should have other next hops, or not exist.
+    That is a port that differs from the other end of its link, if that end differs from the plan. It is also the
+    gateway of a route that should have other next hops, or not exist.
     """
     changed = {(f"{each.node}:{each.interface}", each.field) for each in differences if each.against == PLAN}
     routes = {

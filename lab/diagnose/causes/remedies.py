@@ -85,10 +85,12 @@ def _next_hop(audited: str, version: int) -> str:
 
 
 def _of_rule(setting: DifferingSetting, words: list[str]) -> str:
-    if not _is_new(setting):
-        return ""
     family = "-6 " if words[0] == "inet6" else ""
-    return f"ip {family}rule del pref {' '.join(words[1:])}"
+    if _is_new(setting):
+        return f"ip {family}rule del pref {' '.join(words[1:])}"
+    action = setting.expected.removeprefix("present: action ")
+    lost = setting.setting == "presence" and setting.value.startswith("absent") and action != setting.expected
+    return f"ip {family}rule add pref {' '.join(words[1:])} {action}" if lost else ""
 
 
 def _of_neighbour(_: DifferingSetting, words: list[str]) -> str:

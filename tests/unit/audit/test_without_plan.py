@@ -22,6 +22,7 @@ from lab.audit.audited import (
     PortAudit,
     QdiscAudit,
     RouteAudit,
+    RuleAudit,
     SysctlAudit,
     UnreadPart,
 )
@@ -69,6 +70,7 @@ def healthy(topology: Topology) -> FabricAudit:
                 *(SysctlAudit(f"net.ipv4.conf.{port.name}.rp_filter", "0") for port in ports),
             ),
             qdiscs=tuple(QdiscAudit(port.name, "root", "tbf", "1:", {"rate": "1000"}) for port in ports),
+            rules=(RuleAudit("inet", 32766, "", "lookup main"),),
             daemons=(DaemonAudit("bgpd", True),) if switch else (),
             frr=tuple(map(FrrLineAudit, lines)) if switch else (),
             ports=tuple(PortAudit(port.name, PORTS, in_kernel=True) for port in ports),
@@ -121,6 +123,8 @@ def test_a_healthy_fabric_has_no_differences(file: str) -> None:
          ("leaf3", "qdisc swp1 root", "rate", "500", "1000")),
         ("leaf3", lambda node: replace(node, qdiscs=(*node.qdiscs, QdiscAudit("swp1", "1:1", "netem", "2:"))),
          ("leaf3", "qdisc swp1 1:1", "presence", "present", "absent")),
+        ("leaf4", lambda node: replace(node, rules=()),
+         ("leaf4", "rule inet 32766", "presence", "absent", "present: action lookup main")),
         ("leaf4", lambda node: replace(node, nft=(NftRuleAudit("inet t c", "drop", 4, 400),)),
          ("leaf4", "nft inet t c drop", "presence", "present", "absent")),
         ("leaf4", lambda node: replace(node, frr=tuple(

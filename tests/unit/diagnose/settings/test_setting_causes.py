@@ -175,6 +175,8 @@ def test_trouble_without_a_place_is_less_sure() -> None:
         (setting("h1", "address 10.0.0.1/31 eth1", value="absent", expected="present: scope global"),
          "ip address add 10.0.0.1/31 dev eth1"),
         (setting("h1", "rule inet 575 to 10.0.0.9"), "ip rule del pref 575 to 10.0.0.9"),
+        (setting("leaf1", "rule inet 32766", value="absent", expected="present: action lookup main"),
+         "ip rule add pref 32766 lookup main"),
         (FORWARDING, "sysctl -w net.ipv4.ip_forward=1"),
         (FILTER, "tc filter del dev swp3 ingress pref 50 handle 1 flower"),
         (setting("leaf1", "filter swp3 ingress 50 u32 800::800", interface="swp3"),
