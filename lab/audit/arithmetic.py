@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from dataclasses import replace
 from ipaddress import ip_interface, ip_network
@@ -29,6 +30,8 @@ _OWN: Final = frozenset({"local", "broadcast", "multicast", "anycast"})
 """Types of routes that lead to no other node."""
 _MAPPED: Final = "169.254.0.1"
 """FRR's gateway for next hops of the other family (RFC 8950)."""
+_OWN_MTU: Final = re.compile(r'"mtu": (\d+)')
+"""The MTU in the metrics of a route."""
 _ROCE_DSCP: Final = 26
 _CLASSES: Final = range(8)
 
@@ -42,6 +45,7 @@ def of_arithmetic(state: FabricAudit, placement: FabricRoles) -> list[Difference
         found += _of_sessions(node)
         found += _of_advertisements(node, state, placement)
         found += _of_gateways(node, state, placement)
+        found += _of_route_mtus(node, placement)
         found += _of_neighbours(node, state, placement)
         for port in node.ports:
             found += of_port(node.name, port, roce=roce)
@@ -142,6 +146,16 @@ def _addresses(node: NodeAudit) -> set[str]:
     return {each.address.partition("/")[0] for each in node.addresses}
 
 
+def _of_route_mtus(node: NodeAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield routes by a port whose MTU is below that of the port (``mtu`` of ip-route(8))."""
+    mtus = {each.name: each.mtu for each in node.interfaces if (node.name, each.name) in placement.peers}
+    for route in node.routes:
+        found = _OWN_MTU.search(route.options.get("metrics", ""))
+        usual = min((mtus[word] for hop in route.next_hops for word in hop.split() if word in mtus), default=0)
+        if found and int(found[1]) < usual:
+            yield Difference.of(node.name, route, "mtu", found[1], str(usual), RULE)
+
+
 def _of_neighbours(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
     """Yield neighbours on a port whose MAC no interface of the other end has."""
     for each in node.neighbours:
@@ -191,7 +205,7 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
     """Return manual routes to a part of the fabric that most nodes of the same tier lack.
 
     A route to fewer addresses takes precedence over those that are learned (RFC 1812 section 5.2.4.3), as a blackhole
-    or over one path of several. Default routes are left out: hosts have them.
+    or over one path of several. A default route does if most nodes have one with another metric only.
     """
     targets = {
         ip_interface(each.address).ip
@@ -203,24 +217,32 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
     siblings = Counter(role_of.values())
     having: Counter[tuple[str, str]] = Counter()
     for name, node in state.nodes.items():
-        having.update({(role_of[name], each.prefix) for each in node.routes if _is_manual(each)})
+        having.update({(role_of[name], each) for route in node.routes for each in (_target(route), route.prefix)
+                       if _is_manual(route)})  # fmt: skip
     found: list[Difference] = []
     for name, node in state.nodes.items():
         role = role_of[name]
+        most = max(FEWEST, siblings[role])
         own = {ip_interface(each.address).ip for each in node.addresses}
         for route in filter(_is_manual, node.routes):
-            if 2 * having[role, route.prefix] >= max(FEWEST, siblings[role]):
+            is_default = route.prefix.endswith("/0")
+            if 2 * having[role, _target(route)] >= most or (is_default and 2 * having[role, route.prefix] <= most):
                 continue
             network = ip_network(route.prefix, strict=False)
-            if any(each in network and each not in own for each in targets):
+            if is_default or any(each in network and each not in own for each in targets):
                 value = f"{PRESENT}: {', '.join(route.next_hops) or route.type}"
                 found.append(Difference.of(name, route, PRESENCE, value, ABSENT, RULE))
     return found
 
 
+def _target(route: RouteAudit) -> str:
+    """Return what siblings have in common of a route: its prefix, for default routes with table and metric."""
+    return route.identity if route.prefix.endswith("/0") else route.prefix
+
+
 def _is_manual(route: RouteAudit) -> bool:
-    """Return whether an administrator made a route, and it is no default route."""
-    return route.protocol in _MANUAL and not route.prefix.endswith("/0") and route.type not in _OWN
+    """Return whether an administrator made a route."""
+    return route.protocol in _MANUAL and route.type not in _OWN
 
 
 def of_port(node: str, port: PortAudit, *, roce: bool) -> Iterator[Difference]:

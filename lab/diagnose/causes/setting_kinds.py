@@ -67,6 +67,11 @@ SETTING_KINDS: Final = (
         "A rule of nftables or tc drops, limits or alters packets. No counter of a port shows it.",
     ),
     _kind(
+        "mtu-differs", "a port or route has another MTU than its siblings or the other end of its link",
+        "interface,port,route",
+        r"^mtu$", _LOSS, SettingReach.PORT, "mtu-black-hole vxlan-mtu", "Packets of full size do not pass.",
+    ),
+    _kind(
         "route-differs", "a route or rule takes precedence over those of its siblings", "route,rule", "", _LOSS,
         SettingReach.NODE, "wrong-gateway default-route-lost routing-loop one-path-only",
         "A rule, a typed route or one to fewer addresses is used in place of the learned route.",
@@ -78,10 +83,6 @@ SETTING_KINDS: Final = (
             "Frames go to an address that no device has, or an address is not resolved any more.",
         )
         for objects, fields in (("neighbour,fdb", ""), ("interface,sysctl", r"^(NOARP|.*\.arp_\w+)$"))
-    ),
-    _kind(
-        "mtu-differs", "a port has another MTU than the other end of its link or its siblings", "interface,port",
-        r"^mtu$", _LOSS, SettingReach.PORT, "mtu-black-hole vxlan-mtu", "Packets of full size do not pass.",
     ),
     _kind(
         "link-differs", "a port is shut", "interface", r"^(up|carrier)$", _LOSS, SettingReach.PORT,

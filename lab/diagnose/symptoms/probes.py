@@ -54,19 +54,34 @@ def no_probe_passes(facts: WindowFacts) -> Iterator[Sign]:
 
 def only_small_pings_pass(facts: WindowFacts) -> set[str]:
     """Return the NICs at both ends of DF pings if small ones are answered and large ones are not."""
-    answered: dict[tuple[tuple[str, ...], str], dict[int, bool]] = {}
+    nic_of = {address: nic for nic, address in facts.addresses.items()}
+    return {
+        nic
+        for sources, address, _ in _only_small_pings(facts)
+        for nic in (*sources, *([nic_of[address]] if address in nic_of else []))
+    }
+
+
+def large_pings_are_lost(facts: WindowFacts) -> Iterator[Sign]:
+    """A large DF ping is not answered, and a small one from the same NIC to the same address is."""
+    for sources, address, ran in _only_small_pings(facts):
+        if address in facts.addresses.values():
+            says = f"not answered, unlike a small one: {' '.join(ran.argv)}"
+            for nic in sources:
+                yield Sign(nic, (Evidence(says=says, of=nic, source="ping", value=0, at=ran.seconds),))
+
+
+def _only_small_pings(facts: WindowFacts) -> Iterator[tuple[tuple[str, ...], str, Ran]]:
+    """Yield the NICs, the address and the largest of DF pings of which only the smallest was answered."""
+    found: dict[tuple[tuple[str, ...], str], dict[int, Ran]] = {}
     for ran in facts.ran:
         if ran.argv[:1] == ("ping",) and "do" in ran.argv and "-s" in ran.argv[:-1]:
             size = ran.argv[ran.argv.index("-s") + 1]
             if size.isdigit():
-                answered.setdefault((pinging(facts, ran), ran.argv[-1]), {})[int(size)] = not ran.exit_code
-    nic_of = {address: nic for nic, address in facts.addresses.items()}
-    return {
-        nic
-        for (sources, address), sizes in answered.items()
-        if sizes[min(sizes)] and not sizes[max(sizes)]
-        for nic in (*sources, *([nic_of[address]] if address in nic_of else []))
-    }
+                found.setdefault((pinging(facts, ran), ran.argv[-1]), {})[int(size)] = ran
+    for (sources, address), sizes in found.items():
+        if not sizes[min(sizes)].exit_code and sizes[max(sizes)].exit_code:
+            yield sources, address, sizes[max(sizes)]
 
 
 def pinging(facts: WindowFacts, ran: Ran) -> tuple[str, ...]:

@@ -176,6 +176,33 @@ def test_a_fault_is_named(
     assert difference in changed(node, change)
 
 
+def with_default_routes(**more: RouteAudit) -> list[tuple[str, str, str]]:
+    """Differences of a fabric whose hosts have default routes, and some another one as well."""
+    nodes = dict(STATE.nodes)
+    for host in TOPOLOGY.hosts:
+        gateway = f"10.0.0.{2 * int(host.name[1:]) - 2}"
+        usual = RouteAudit("0.0.0.0/0", "main", "100", "unicast", "static", (f"via {gateway} dev eth1",))
+        added = (more[host.name],) if host.name in more else ()
+        nodes[host.name] = replace(nodes[host.name], routes=(usual, *added))
+    found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+    return [(each.node, each.object, each.expected) for each in found]
+
+
+def test_a_default_route_that_takes_precedence_over_that_of_siblings_is_a_difference() -> None:
+    assert with_default_routes() == []
+    first = RouteAudit("0.0.0.0/0", "main", "", "unicast", "boot", ("via 10.0.0.4 dev eth1",))
+    assert with_default_routes(h3=first) == [("h3", "route 0.0.0.0/0", "absent")]
+
+
+def test_a_route_with_a_smaller_mtu_than_its_port_is_a_difference() -> None:
+    learned = STATE.nodes["leaf1"].routes[0]
+    found = []
+    for metrics in ('[{"mtu": 1400}]', '[{"mtu": 9000}]', '[{"advmss": 1400}]'):
+        small = replace(learned, options={"metrics": metrics})
+        found.append(changed("leaf1", lambda node, route=small: replace(node, routes=(route, *node.routes[1:]))))
+    assert found == [[("leaf1", learned.identity, "mtu", "1400", "9000")], [], []]
+
+
 def test_a_sysctl_is_of_its_node_even_if_the_other_end_of_the_link_has_the_same() -> None:
     """Hosts do not forward. A leaf's port to one of them that does not, either, is a fault."""
     nodes = dict(STATE.nodes)

@@ -66,6 +66,19 @@ def test_a_ping_that_need_not_be_answered_is_no_sign(words: tuple[str, ...]) -> 
     assert diagnose(facts(ran=(Ran(1.0, "h5", ("ping", *words), 1, ""),))).outcome is DiagnosisOutcome.HEALTHY
 
 
+@pytest.mark.parametrize(("small", "large", "is_wrong"), [(0, 1, True), (0, 0, False)])
+def test_large_pings_alone_that_are_not_answered_are_unknown(small: int, large: int, *, is_wrong: bool) -> None:
+    """A route may have a smaller MTU than each of its links: no sweep by raw frames shows it."""
+    ran = tuple(
+        Ran(1.0, "h5", ("ping", "-M", "do", "-s", size, ADDRESSES["h1"]), code, "")
+        for size, code in (("56", small), ("8952", large))
+    )
+    found = diagnose(facts(ran=ran))
+    assert found.causes == ()
+    assert (found.outcome is DiagnosisOutcome.UNKNOWN) is is_wrong
+    assert [each.of for each in found.unexplained] == (["h5:eth1"] if is_wrong else [])
+
+
 def test_of_two_networks_as_long_the_cable_is_named() -> None:
     """Nothing tells which end is right."""
     made = facts(h1={"networks": {"eth1": frozenset({"10.200.0.8/31"})}})
