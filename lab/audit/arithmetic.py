@@ -41,7 +41,7 @@ def of_arithmetic(state: FabricAudit, placement: FabricRoles) -> list[Difference
     roce = any(host.rdma for host in placement.topology.hosts)
     found: list[Difference] = []
     for node in state.nodes.values():
-        found += _of_links(node, placement)
+        found += _of_links(node, state, placement)
         found += _of_sessions(node)
         found += _of_advertisements(node, state, placement)
         found += _of_gateways(node, state, placement)
@@ -54,10 +54,15 @@ def of_arithmetic(state: FabricAudit, placement: FabricRoles) -> list[Difference
     ]  # fmt: skip
 
 
-def _of_links(node: NodeAudit, placement: FabricRoles) -> Iterator[Difference]:
-    """Yield ports without carrier: a link is up."""
+def _of_links(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield ports that are shut, or without carrier although the other end is not shut: a link is up."""
     for each in node.interfaces:
-        if (node.name, each.name) in placement.peers and not (each.up and each.carrier):
+        peer = placement.peers.get((node.name, each.name))
+        if peer is None or (each.up and each.carrier):
+            continue
+        there = state.nodes.get(peer.node)
+        shut = there is not None and any(port.name == peer.interface and not port.up for port in there.interfaces)
+        if not (each.up and shut):
             setting = "carrier" if each.up else "up"
             yield Difference.of(node.name, each, setting, "no", "yes", RULE)
 
@@ -115,10 +120,18 @@ def _of_gateways(node: NodeAudit, state: FabricAudit, placement: FabricRoles) ->
                 case ["via", gateway, "dev", device, *_] if (node.name, device) in placement.peers:
                     peer = placement.peers[node.name, device]
                     there = state.nodes.get(peer.node)
-                    if there is not None and gateway not in {_MAPPED, *_reachable(peer.interface, there, state)}:
+                    known = there is None or gateway in {_MAPPED, *_reachable(peer.interface, there, state)}
+                    if there is not None and not known and not _lost_its_own(gateway, peer, there):
                         expected = _right_gateway(route, peer, there)
                         wrong = Difference.of(node.name, route, "gateway", gateway, expected, RULE)
                         yield replace(wrong, interface=device)
+
+
+def _lost_its_own(gateway: str, peer: Endpoint, there: NodeAudit) -> bool:
+    """Return whether the other end has no link-local address at all: the fault is there, and not in the route."""
+    return ip_interface(gateway).is_link_local and not any(
+        each.interface == peer.interface and ip_interface(each.address).is_link_local for each in there.addresses
+    )
 
 
 def _right_gateway(route: RouteAudit, peer: Endpoint, there: NodeAudit) -> str:

@@ -38,7 +38,7 @@ def of_link_ends(state: FabricAudit, topology: Topology) -> list[Difference]:
 def _of_end(end: Endpoint, peer: Endpoint, mine: Settings, theirs: Settings) -> Iterator[Difference]:
     for (kind, name, setting), value in mine.items():
         expected = theirs.get((kind, name, setting), value)
-        if value != expected:
+        if value != expected and (setting, value) != ("up", "yes"):  # the other end is the one that is shut
             named = name.replace("<port>", end.interface)
             yield Difference(
                 node=end.node,

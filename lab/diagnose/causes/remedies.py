@@ -45,6 +45,8 @@ def remedy(setting: DifferingSetting, same: Sequence[DifferingSetting] = ()) -> 
         return f"rocelab exec {setting.node} -- {shlex.join(command.split())}"
     if setting.kind == "nft" and len(words) > 3 and _is_new(setting):
         return _of_nft(setting, words)
+    if setting.kind in {"bgp session", "bfd session"} and words:
+        return _of_session(setting, words[0])
     return f"give {setting.object} of {setting.node} its value of before: {setting.setting} {setting.expected}"
 
 
@@ -91,6 +93,36 @@ def _of_rule(setting: DifferingSetting, words: list[str]) -> str:
     action = setting.expected.removeprefix("present: action ")
     lost = setting.setting == "presence" and setting.value.startswith("absent") and action != setting.expected
     return f"ip {family}rule add pref {' '.join(words[1:])} {action}" if lost else ""
+
+
+def _of_frr(setting: DifferingSetting, _: list[str]) -> str:
+    """Return how to add or remove a line of FRR's configuration; "" if siblings have it at another interface."""
+    *contexts, line = setting.object.removeprefix("frr ").split(" / ")
+    if "interface" in contexts:
+        return ""
+    if setting.setting == "presence":
+        line = line if not _is_new(setting) else line.removeprefix("no ") if line.startswith("no ") else f"no {line}"
+    else:
+        line = f"{line} {setting.expected}"
+    typed = [word for each in ("configure terminal", *contexts, line) for word in ("-c", each)]
+    return f"rocelab vtysh {setting.node} {shlex.join(typed)}"
+
+
+def _of_session(setting: DifferingSetting, peer: str) -> str:
+    """Return the command that shows why a session is as it is: its configuration is at either end."""
+    if setting.kind == "bfd session":
+        shown = "show bfd peers"
+        why = "has the reason, and whether the other end uses BFD"
+    elif setting.setting.endswith("prefixes"):
+        shown = f"show bgp neighbors {peer}"
+        why = "names the filters: a route map or a prefix list, here or at the other end"
+    elif setting.setting == "state":
+        shown = f"show bgp neighbors {peer}"
+        why = "has the reason of the last reset: correct the session here or at the other end"
+    else:
+        shown = f"show bgp neighbors {peer}"
+        why = f"has its {setting.setting}: give both ends that of the other sessions, {setting.expected}"
+    return f"rocelab vtysh {setting.node} {shlex.join(['-c', shown])} {why}"
 
 
 def _of_neighbour(_: DifferingSetting, words: list[str]) -> str:
@@ -194,6 +226,6 @@ _NAMES_OF_SETTINGS: Final = (
 )
 """Names of a port's settings in full, and those that ``rocelab qos set`` has for them."""
 _REMEDIES: Final[dict[str, Callable[[DifferingSetting, list[str]], str]]] = {
-    "rule": _of_rule, "neighbour": _of_neighbour, "sysctl": _of_sysctl, "filter": _of_filter,
+    "rule": _of_rule, "frr": _of_frr, "neighbour": _of_neighbour, "sysctl": _of_sysctl, "filter": _of_filter,
     "address": _of_address, "vlan": _of_vlan, "fdb": _of_fdb, "interface": _of_interface, "port": _of_port,
 }  # fmt: skip

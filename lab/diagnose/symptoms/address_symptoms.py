@@ -13,7 +13,7 @@ from lab.diagnose.symptoms.probes import pinging
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.diagnose.facts import WindowFacts
+    from lab.diagnose.facts import PortFacts, WindowFacts
     from lab.diagnose.ip_stacks import Stack, StackRoute
 
 _SMALL: Final = 1024
@@ -40,7 +40,7 @@ def is_in_another_network(facts: WindowFacts) -> Iterator[Sign]:
     for version in (4, 6):
         counts = Counter(length for port in facts.ports for length in _lengths(_networks(facts, port, version)))
         for port in facts.ports.values():
-            if not port.host or not _mac(facts, port.name) or not _mac(facts, port.peer):
+            if not _is_linked(facts, port):
                 continue
             both = {end: _networks(facts, end, version) for end in (port.name, port.peer)}
             if all(both.values()) and not frozenset.intersection(*both.values()):
@@ -88,7 +88,7 @@ def leads_to_nobody_who_forwards(facts: WindowFacts) -> Iterator[Sign]:
 def has_no_address(facts: WindowFacts) -> Iterator[Sign]:
     """A host has no address on a link on which its switch has a network."""
     for port in facts.ports.values():
-        if not port.host or not _mac(facts, port.name) or not _mac(facts, port.peer):
+        if not _is_linked(facts, port):
             continue
         for version in (4, 6):
             if (there := _networks(facts, port.peer, version)) and not _networks(facts, port.name, version):
@@ -235,6 +235,12 @@ def _mac(facts: WindowFacts, port: str) -> frozenset[str]:
     stack = facts.stacks.get(node)
     mac = stack.macs.get(interface, "") if stack else ""
     return frozenset({mac} - {""})
+
+
+def _is_linked(facts: WindowFacts, port: PortFacts) -> bool:
+    """Return whether a port is a host's, and its link is up: an interface that is shut has no networks."""
+    shut = facts.down & {port.name, port.peer}
+    return port.host and not shut and bool(_mac(facts, port.name)) and bool(_mac(facts, port.peer))
 
 
 def _networks(facts: WindowFacts, port: str, version: int) -> frozenset[str]:

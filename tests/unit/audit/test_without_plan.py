@@ -176,6 +176,31 @@ def test_a_fault_is_named(
     assert difference in changed(node, change)
 
 
+def test_of_a_link_that_is_shut_at_one_end_that_end_differs_alone() -> None:
+    """The other end has no carrier for that reason. A fix must not shut it as well."""
+    nodes = dict(STATE.nodes)
+    for name, interface, shut in (("h1", "eth1", True), ("leaf1", "swp3", False)):
+        nodes[name] = replace(nodes[name], interfaces=tuple(
+            replace(each, up=not shut, carrier=False) if each.name == interface else each
+            for each in nodes[name].interfaces
+        ))  # fmt: skip
+    found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+    assert [(each.node, each.object, each.field, each.expected) for each in found] == [
+        ("h1", "interface eth1", "up", "yes")
+    ]
+
+
+def test_a_gateway_that_lost_its_link_local_address_is_no_fault_of_the_route() -> None:
+    through = replace(STATE.nodes["spine1"].routes[0], next_hops=("via fe80::1 dev swp1",))
+    known = replace(STATE.nodes["spine1"], routes=(through, *STATE.nodes["spine1"].routes[1:]))
+    other = AddressAudit("swp1", "fe80::2/64", "link")
+    for addresses, expected in (((), []), ((other,), [("spine1", "gateway", "an address of leaf1")])):
+        leaf = replace(STATE.nodes["leaf1"], addresses=(*STATE.nodes["leaf1"].addresses, *addresses))
+        nodes = {**STATE.nodes, "leaf1": leaf, "spine1": known}
+        found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+        assert [(each.node, each.field, each.expected) for each in found] == expected
+
+
 def with_default_routes(**more: RouteAudit) -> list[tuple[str, str, str]]:
     """Differences of a fabric whose hosts have default routes, and some another one as well."""
     nodes = dict(STATE.nodes)

@@ -85,6 +85,14 @@ def test_of_two_networks_as_long_the_cable_is_named() -> None:
     assert first(made) == ("wrong-address", ("h1:eth1--leaf1:swp3",))
 
 
+def test_an_interface_that_is_shut_has_no_wrong_address() -> None:
+    """The kernel removes its networks and routes."""
+    gone = facts(h1={"networks": {}, "gateways": {}, "routes": ()})
+    shut = replace(gone, down=frozenset({"h1:eth1", "leaf1:swp3"}))
+    assert first(gone)[0] == "wrong-address"
+    assert first(shut) == ("link-flap", ("h1:eth1--leaf1:swp3",))
+
+
 def test_ends_that_share_a_network_of_one_ip_version_may_differ_in_none_of_the_other() -> None:
     both = {"eth1": frozenset({"10.200.0.8/31", "fd00::/64"})}
     made = facts(h1={"networks": both}, leaf1={"networks": {"swp3": frozenset({"10.0.0.0/31", "fd00::/64"})}})

@@ -178,6 +178,13 @@ def test_trouble_without_a_place_is_less_sure() -> None:
         (setting("leaf1", "rule inet 32766", value="absent", expected="present: action lookup main"),
          "ip rule add pref 32766 lookup main"),
         (FORWARDING, "sysctl -w net.ipv4.ip_forward=1"),
+        (setting("leaf1", "frr router bgp 65001 / address-family ipv4 unicast / neighbor swp1 prefix-list P in"),
+         ("rocelab vtysh leaf1 -c 'configure terminal' -c 'router bgp 65001' -c 'address-family ipv4 unicast' "
+          "-c 'no neighbor swp1 prefix-list P in'")),
+        (setting("leaf1", "frr router bgp 65001 / no bgp default ipv4-unicast"),
+         "rocelab vtysh leaf1 -c 'configure terminal' -c 'router bgp 65001' -c 'bgp default ipv4-unicast'"),
+        (setting("leaf1", "frr router bgp / maximum-paths", "value", value="1", expected="64"),
+         "rocelab vtysh leaf1 -c 'configure terminal' -c 'router bgp' -c 'maximum-paths 64'"),
         (FILTER, "tc filter del dev swp3 ingress pref 50 handle 1 flower"),
         (setting("leaf1", "filter swp3 ingress 50 u32 800::800", interface="swp3"),
          "tc filter del dev swp3 ingress pref 50 handle 800::800 u32"),
@@ -260,6 +267,25 @@ def test_a_rule_of_nftables_is_deleted_alone(rule: str, action: str) -> None:
     found = remedy(setting("h1", f"nft ip nat output {rule}"))
     assert found.startswith(action)
     assert found.endswith(": rocelab exec h1 -- nft -a list chain ip nat output")
+
+
+@pytest.mark.parametrize(
+    ("differs", "command", "why"),
+    [
+        (setting("leaf1", "bgp session swp1", "state", "swp1", value="Idle", expected="Established"),
+         "rocelab vtysh leaf1 -c 'show bgp neighbors swp1'", "the last reset"),
+        (setting("leaf1", "bgp session swp1", "ipv4Unicast prefixes", "swp1", value="0", expected="those of spine1"),
+         "rocelab vtysh leaf1 -c 'show bgp neighbors swp1'", "filters"),
+        (setting("leaf1", "bgp session swp1", "hold time", "swp1", value="90.0", expected="9.0"),
+         "rocelab vtysh leaf1 -c 'show bgp neighbors swp1'", "hold time: give both ends that of the other sessions"),
+        (setting("leaf1", "bfd session swp1 fe80::1", "status", "swp1", kind="bfd session", value="down",
+         expected="up"), "rocelab vtysh leaf1 -c 'show bfd peers'", "the other end uses BFD"),
+    ],
+)  # fmt: skip
+def test_the_fix_of_a_session_shows_why_it_is_as_it_is(differs: DifferingSetting, command: str, why: str) -> None:
+    """Its state has no command: the configuration of either end decides it."""
+    assert remedy(differs).startswith(command)
+    assert why in remedy(differs)
 
 
 @pytest.mark.parametrize(
