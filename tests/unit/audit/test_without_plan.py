@@ -221,11 +221,13 @@ def test_a_default_route_that_takes_precedence_over_that_of_siblings_is_a_differ
 
 def test_a_route_with_a_smaller_mtu_than_its_port_is_a_difference() -> None:
     learned = STATE.nodes["leaf1"].routes[0]
-    found = []
-    for metrics in ('[{"mtu": 1400}]', '[{"mtu": 9000}]', '[{"advmss": 1400}]'):
+
+    def found(metrics: str) -> list[tuple[str, str, str, str, str]]:
         small = replace(learned, options={"metrics": metrics})
-        found.append(changed("leaf1", lambda node, route=small: replace(node, routes=(route, *node.routes[1:]))))
-    assert found == [[("leaf1", learned.identity, "mtu", "1400", "9000")], [], []]
+        return changed("leaf1", lambda node: replace(node, routes=(small, *node.routes[1:])))
+
+    assert found('[{"mtu": 1400}]') == [("leaf1", learned.identity, "mtu", "1400", "9000")]
+    assert found('[{"mtu": 9000}]') == found('[{"advmss": 1400}]') == []
 
 
 def test_a_sysctl_is_of_its_node_even_if_the_other_end_of_the_link_has_the_same() -> None:
