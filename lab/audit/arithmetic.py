@@ -9,7 +9,7 @@ from ipaddress import ip_interface, ip_network
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.audited import BFD_STARTING, BFD_UP, ESTABLISHED, MAIN
-from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference
+from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, unread_kinds
 from lab.audit.placement import FEWEST
 from lab.model.topology import Role
 from lab.routing.paths.distance import distances, switch_links
@@ -37,10 +37,12 @@ _CLASSES: Final = range(8)
 
 
 def of_arithmetic(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
-    """Return the settings that contradict each other, or the other nodes."""
+    """Return the settings that contradict each other, or the other nodes: those whose kernel answered."""
     roce = any(host.rdma for host in placement.topology.hosts)
     found: list[Difference] = []
-    for node in state.nodes.values():
+    every = state.nodes.values()
+    state = replace(state, nodes={each.name: each for each in every if "address" not in unread_kinds(each)})
+    for node in every:
         found += _of_links(node, state, placement)
         found += _of_sessions(node)
         found += _of_advertisements(node, state, placement)
@@ -128,10 +130,10 @@ def _of_gateways(node: NodeAudit, state: FabricAudit, placement: FabricRoles) ->
 
 
 def _lost_its_own(gateway: str, peer: Endpoint, there: NodeAudit) -> bool:
-    """Return whether the other end has no link-local address at all: the fault is there, and not in the route."""
-    return ip_interface(gateway).is_link_local and not any(
-        each.interface == peer.interface and ip_interface(each.address).is_link_local for each in there.addresses
-    )
+    """Return whether the other end has no address like a gateway at all: the fault is there, and not in the route."""
+    wanted = ip_interface(gateway)
+    found = [ip_interface(each.address) for each in there.addresses if each.interface == peer.interface]
+    return not any((each.version, each.is_link_local) == (wanted.version, wanted.is_link_local) for each in found)
 
 
 def _right_gateway(route: RouteAudit, peer: Endpoint, there: NodeAudit) -> str:

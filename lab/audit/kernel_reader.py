@@ -26,6 +26,7 @@ from lab.audit.audited import (
     VlanAudit,
 )
 from lab.dataplane.impair import FILTER_NAMES
+from lab.errors import CommandFailed
 from lab.kernel.netlink.client import dump
 from lab.kernel.netlink.ip_state import documents
 from lab.kernel.process.process import find_tool
@@ -95,7 +96,7 @@ def read_kernel(namespace: Namespace) -> KernelState:
     shown, routes, neighbours, rules = _ask(namespace, "ip", _IP)
     queues = _ask(namespace, "tc", ["qdisc show"])[0]
     bridged = any(_kind(each) in {"bridge", "vxlan"} for each in shown)
-    tables = _ask(namespace, "bridge", ["fdb show", "vlan show"]) if bridged else [[], []]
+    tables = _bridge_tables(namespace) if bridged else [[], []]
     return KernelState(
         interfaces=tuple(map(_interface, shown)),
         addresses=tuple(address for each in shown for address in _addresses(each)),
@@ -113,6 +114,14 @@ def _ask(namespace: Namespace, tool: str, lines: Sequence[str], *options: str) -
     """Return the answer to each line of a batch."""
     command = [find_tool(tool, "iproute2"), *options, "-json", "-details", "-statistics", "-batch", "-"]
     return documents(namespace.run(command, stdin="".join(f"{line}\n" for line in lines)).stdout, len(lines))
+
+
+def _bridge_tables(namespace: Namespace) -> list[Any]:
+    """Return the FDB and the VLANs of bridges; no VLANs if the kernel has none (CONFIG_BRIDGE_VLAN_FILTERING)."""
+    try:
+        return _ask(namespace, "bridge", ["fdb show", "vlan show"])
+    except CommandFailed:
+        return [*_ask(namespace, "bridge", ["fdb show"]), []]
 
 
 def _kind(shown: Shown) -> str:

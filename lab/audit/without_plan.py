@@ -22,6 +22,6 @@ def differences_without_plan(state: FabricAudit, topology: Topology) -> list[Dif
     ]
     placement = FabricRoles(topology)
     found += of_arithmetic(state, placement)
+    found += of_siblings(state, placement)  # before those of link ends: siblings show which end is wrong
     found += of_link_ends(state, topology)
-    found += of_siblings(state, placement)
     return first_of_each(found)

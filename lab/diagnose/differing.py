@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.audit.arithmetic import RULE
 from lab.audit.difference import ABSENT, PLAN, PRESENCE, first_of_each
+from lab.audit.siblings import SIBLINGS
 from lab.audit.without_plan import differences_without_plan
 from lab.diagnose.setting_causes import with_setting_causes
 from lab.diagnose.symptom import matches
@@ -73,10 +74,12 @@ def with_differences(found: Diagnosis, recording: Recording, *, plan: bool) -> D
 def _explained(differences: Sequence[Difference]) -> list[Difference]:
     """Leave out what another difference explains.
 
-    That is a port that differs from the other end of its link, if that end differs from the plan. It is also the
-    gateway of a route that should have other next hops, or not exist.
+    That is a port that differs from the other end of its link, if that end differs from the plan or its siblings. It
+    is also the gateway of a route that should have other next hops, or not exist.
     """
-    changed = {(f"{each.node}:{each.interface}", each.field) for each in differences if each.against == PLAN}
+    changed = {
+        (f"{each.node}:{each.interface}", each.field) for each in differences if each.against in {PLAN, SIBLINGS}
+    }
     routes = {
         (each.node, each.object)
         for each in differences

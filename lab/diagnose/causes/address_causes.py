@@ -53,6 +53,17 @@ ADDRESS_CAUSES: Final = (
         " with it, and removes IPv6 addresses when an interface is shut.",
     ),
     Cause(
+        "wrong-address", "a switch has no address on the link of a host",
+        needs=(address_symptoms.a_switch_port_has_no_address,),
+        supports=(address_symptoms.a_ping_is_not_answered,),
+        nearby=("acl-4791", "gid-index", "default-route-lost", "wrong-gateway"),
+        rival="wrong-gateway",
+        tell="rocelab exec {node} -- ip address show dev {interface}, compared with {peer}",
+        fix="give {place} its address in the network of {peer_node}",
+        words="The link is up. Nobody answers ARP requests for the host's gateway, and the switch does not advertise"
+        " the host's network.",
+    ),
+    Cause(
         "default-route-lost", "a host has no route to other hosts",
         needs=(address_symptoms.has_no_way_to_others,),
         supports=(address_symptoms.a_ping_is_not_answered,),

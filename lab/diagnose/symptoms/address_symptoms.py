@@ -98,6 +98,18 @@ def has_no_address(facts: WindowFacts) -> Iterator[Sign]:
                 )
 
 
+def a_switch_port_has_no_address(facts: WindowFacts) -> Iterator[Sign]:
+    """A switch has no address on the link of a host that has one, unlike most links of hosts."""
+    for version in (4, 6):
+        links = [port for port in facts.ports.values() if _is_linked(facts, port)]
+        bare = [port for port in links if not _networks(facts, port.peer, version)]
+        for port in bare if 2 * len(bare) < len(links) else ():
+            if there := _networks(facts, port.name, version):
+                says = f"has no IPv{version} address, and {port.name} is in {' and '.join(sorted(there))}"
+                seen = Evidence(says=says, of=port.peer, source="ip address", value=0, at=facts.end)
+                yield Sign(port.peer, (seen,), 0.95)
+
+
 def has_no_way_to_others(facts: WindowFacts) -> Iterator[Sign]:
     """A NIC has no usable route beyond its own network, while other NICs have one.
 

@@ -8,6 +8,7 @@ from lab.audit import kernel_reader
 from lab.audit.kernel_reader import parse_routes
 from lab.audit.nft_reader import parse_ruleset
 from lab.audit.router_reader import configuration_lines, parse_neighbors
+from lab.errors import CommandFailed
 from lab.kernel.process.netns import Namespace
 
 if TYPE_CHECKING:
@@ -69,6 +70,16 @@ def test_a_filter_that_emulates_a_faulty_cable_is_no_setting(monkeypatch: pytest
     queues = [{"dev": "swp1", "kind": "clsact"}]
     found = list(kernel_reader._filters(Namespace("leaf1"), queues))
     assert {(each.priority, each.kind) for each in found} == {(8, "bpf"), (9, "u32")}
+
+
+def test_a_kernel_without_vlans_has_the_other_tables_of_its_bridges(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(_space: Namespace, program: str, lines: list[str]) -> list[list[dict[str, str]]]:
+        if "vlan show" in lines:
+            raise CommandFailed([program], 1, "Operation not supported")
+        return [[{"mac": "02:00:00:00:00:01"}] for _ in lines]
+
+    monkeypatch.setattr(kernel_reader, "_ask", answer)
+    assert kernel_reader._bridge_tables(Namespace("leaf1")) == [[{"mac": "02:00:00:00:00:01"}], []]
 
 
 def test_configuration_lines_have_their_contexts() -> None:

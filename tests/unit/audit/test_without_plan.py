@@ -201,6 +201,17 @@ def test_a_gateway_that_lost_its_link_local_address_is_no_fault_of_the_route() -
         assert [(each.node, each.field, each.expected) for each in found] == expected
 
 
+def test_a_node_whose_kernel_does_not_answer_makes_no_route_to_it_wrong() -> None:
+    """Its addresses are not known."""
+    nodes = dict(STATE.nodes)
+    gateway = RouteAudit("0.0.0.0/0", "main", "100", "unicast", "static", ("via 10.0.0.0 dev eth1",))
+    nodes["h1"] = replace(nodes["h1"], routes=(gateway,))
+    assert differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY) == []
+    nodes["leaf1"] = NodeAudit("leaf1", "leaf", unread=(UnreadPart("kernel", "gone"),))
+    found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+    assert {each.node for each in found} == {"leaf1"}
+
+
 def with_default_routes(**more: RouteAudit) -> list[tuple[str, str, str]]:
     """Differences of a fabric whose hosts have default routes, and some another one as well."""
     nodes = dict(STATE.nodes)

@@ -101,6 +101,11 @@ CASES: list[tuple[str, str, WindowFacts, WindowFacts]] = [
         facts(),
     ),
     (
+        "wrong-address", "leaf1:swp3",
+        facts(leaf1={"networks": {"swp4": NETWORKS["h2"], "swp5": NETWORKS["h3"]}}),
+        facts(leaf1={"networks": {}}),
+    ),
+    (
         "default-route-lost", "h1:eth1",
         facts(ran=(SILENCE,), h1={"gateways": {}, "routes": (connected("h1"),)}),
         facts(h1={"routes": (connected("h1"), StackRoute("10.0.0.0/16", interfaces=("eth1",), protocol="bgp"))}),

@@ -116,7 +116,7 @@ def with_route(path: Path, *drift: Difference) -> Recording:
     wrong = RouteAudit("10.0.0.8/32", "main", "", "unicast", "boot", ("via 10.9.0.9 dev swp1",))
     nodes = {
         "leaf1": NodeAudit("leaf1", "leaf", routes=(wrong,)),
-        "spine1": NodeAudit("spine1", "spine"),
+        "spine1": NodeAudit("spine1", "spine", addresses=(AddressAudit("swp1", "10.1.0.0/31", "global"),)),
         "h5": NodeAudit("h5", "host", addresses=(AddressAudit("eth1", "10.0.0.8/31", "global"),)),
     }
     line = {"ns": recording.clock.start, "fabric": "f", "drift": [asdict(each) for each in drift], "nodes": {
@@ -139,6 +139,22 @@ def test_the_gateway_of_a_route_whose_next_hops_differ_from_the_plan_is_not_list
     )  # fmt: skip
     found = diagnose_run(with_route(tmp_path / "run", hops), "observe").differing
     assert [(each.setting, each.against) for each in found] == [("next hops", "plan")]
+
+
+def test_the_other_end_of_a_link_that_differs_from_its_siblings_is_not_listed(tmp_path: Path) -> None:
+    recording = recorded(tmp_path / "run", None)
+    mtus = {"h1": 1500} | {f"h{number}": 9000 for number in range(2, 8)}
+    nodes = {"leaf1": ("leaf", {f"swp{3 + number}": 9000 for number in range(3)})}
+    nodes |= {name: ("host", {"eth1": mtu}) for name, mtu in mtus.items()}
+    line = {"ns": recording.clock.start, "fabric": "f", "drift": None, "nodes": {
+        name: snapshot.dump_node(NodeAudit(name, role, interfaces=tuple(
+            InterfaceAudit(port, "veth", up=True, carrier=True, mtu=mtu, mac="", master="", queue_length=0)
+            for port, mtu in ports.items()
+        ))) for name, (role, ports) in nodes.items()
+    }}  # fmt: skip
+    recording.folder.audit.write_text(json.dumps(line) + "\n")
+    found = diagnose_run(recording, "observe").differing
+    assert [(each.node, each.setting, each.against) for each in found] == [("h1", "mtu", "siblings")]
 
 
 def test_recordings_without_settings_have_none(tmp_path: Path) -> None:
