@@ -13,14 +13,28 @@ if TYPE_CHECKING:
 
 
 def remedies(settings: Iterable[DifferingSetting]) -> list[str]:
-    """Return the commands that restore settings, each once. A route is restored as a whole, by one command."""
+    """Return the commands that restore settings, each once. A route is restored as a whole, by one command.
+
+    Of learned routes that a node lacks, one is enough to find the reason.
+    """
     mine = list(settings)
     found: dict[str, None] = {}
+    lacking: set[str] = set()
     for each in mine:
         same = [other for other in mine if (other.node, other.object) == (each.node, each.object)]
         leading = _leading(same) if each.kind == "route" else each
+        if _is_unlearned(leading):
+            if leading.node in lacking:
+                continue
+            lacking.add(leading.node)
         found[remedy(leading, same)] = None
     return list(found)
+
+
+def _is_unlearned(setting: DifferingSetting) -> bool:
+    """Return whether a route is missing that a daemon learns, at other nodes or by the plan."""
+    missing = setting.kind == "route" and setting.setting == "presence" and setting.value.startswith("absent")
+    return missing and not _NEXT_HOPS.search(setting.expected)
 
 
 def _leading(route: Sequence[DifferingSetting]) -> DifferingSetting:
@@ -45,6 +59,9 @@ def remedy(setting: DifferingSetting, same: Sequence[DifferingSetting] = ()) -> 
         return f"rocelab exec {setting.node} -- {shlex.join(command.split())}"
     if setting.kind == "nft" and len(words) > 3 and _is_new(setting):
         return _of_nft(setting, words)
+    if words and _is_unlearned(setting):
+        shown = shlex.join(["-c", f"show {'ipv6' if ':' in words[0] else 'ip'} route {words[0]}"])
+        return f"rocelab vtysh {setting.node} {shown} has no route: look for a filter, or for who should advertise it"
     if setting.kind in {"bgp session", "bfd session"} and words:
         return _of_session(setting, words[0])
     return f"give {setting.object} of {setting.node} its value of before: {setting.setting} {setting.expected}"

@@ -44,25 +44,54 @@ def diagnosed() -> dict[str, Any]:
     ("node", "command", "cause", "place"),
     [
         ("leaf1", "ip route add blackhole 10.0.0.9/32", "route-differs", "leaf1"),
+        ("leaf4", "ip rule del pref 32766", "route-differs", "leaf4"),
         ("h7", "ip rule add pref 575 to 10.0.0.9 prohibit", "route-differs", "h7"),
         ("h6", "ip route add 10.0.0.3/32 via 10.99.0.9 dev eth1 onlink", "route-differs", "h6"),
+        ("h5", "ip route replace default via 10.0.0.77 dev eth1 onlink metric 100", "wrong-gateway", "h5:eth1"),
         ("h3", "ip neigh replace 10.0.0.4 lladdr 02:de:ad:57:00:01 dev eth1 nud permanent", "stale-neighbour",
          "h3:eth1"),
+        ("h4", "ip link set dev eth1 arp off", "neighbour-differs", "h4:eth1"),
+        ("h6", "ip address add 10.0.0.1/32 dev eth1", "address-differs", "h6:eth1"),
+        ("leaf2", "ip address del 10.0.0.4/31 dev swp3", "wrong-address", "leaf2:swp3"),
         ("leaf1", "sysctl -qw net.ipv4.ip_forward=0", "forwarding-differs", "leaf1"),
         ("leaf2", "sysctl -qw net.ipv4.conf.swp3.forwarding=0", "forwarding-differs", "leaf2:swp3"),
+        ("h2", "sysctl -qw net.ipv4.ip_default_ttl=1", "forwarding-differs", "h2"),
+        ("h8", "sysctl -qw net.ipv4.icmp_echo_ignore_all=1", "echo-differs", "h8"),
         ("h2", "ip route del default", "default-route-lost", "h2:eth1"),
         ("h5", "ip link set dev eth1 mtu 1500", "mtu-black-hole", "h5:eth1"),
+        ("leaf1", "ip link set dev swp2 down", "link-flap", "leaf1:swp2"),
     ],
 )  # fmt: skip
 def test_the_printed_fix_mends_the_running_fabric(node: str, command: str, cause: str, place: str) -> None:
     rocelab("exec", node, "--fabric", NAME, "--", *command.split())
+    mended(cause, place)
+
+
+@pytest.mark.parametrize(
+    ("node", "lines", "cause", "place"),
+    [
+        ("leaf3", ("router bgp", "neighbor swp1 shutdown"), "session-differs", "leaf3"),
+        ("leaf4", ("router bgp", "address-family ipv4 unicast", "maximum-paths 1"), "one-path-only", "leaf4"),
+    ],
+)
+def test_the_printed_fix_mends_the_configuration_of_frr(
+    node: str, lines: tuple[str, ...], cause: str, place: str
+) -> None:
+    """A line that the plan lacks is removed, and one with another value is given that of the plan."""
+    typed = [word for line in ("configure terminal", *lines) for word in ("-c", line)]
+    rocelab("vtysh", node, "--fabric", NAME, *typed)
+    mended(cause, place)
+
+
+def mended(cause: str, place: str) -> None:
+    """Diagnose a fault, type the fix, and diagnose again: nothing differs."""
     first = diagnosed()["causes"][0]
     assert first["cause"] == cause, first
     assert any(place in each for each in first["places"])
     for fix in first["fix"].split("; "):
         words = shlex.split(fix)
-        assert words[:2] == ["rocelab", "exec"], fix
-        rocelab("exec", "--fabric", NAME, *words[2:])
+        assert words[:2] in (["rocelab", "exec"], ["rocelab", "vtysh"]), fix
+        rocelab(words[1], "--fabric", NAME, *words[2:])
     for _ in range(AGAIN):
         after = diagnosed()
         if not after["causes"] and not after["differing"]:

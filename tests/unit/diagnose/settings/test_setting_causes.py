@@ -238,6 +238,15 @@ def test_a_route_that_should_not_exist_is_deleted_and_not_given_another_gateway(
     assert remedies([ELSEWHERE, extra]) == ["rocelab exec h1 -- ip route del 10.0.0.0/8"]
 
 
+def test_of_learned_routes_that_are_missing_one_shows_the_reason() -> None:
+    lost = [
+        setting("leaf1", f"route {prefix}", value="absent", expected="present")
+        for prefix in ("10.0.0.8/31", "10.0.0.6/31")
+    ]
+    (fix,) = remedies(lost)
+    assert fix.startswith("rocelab vtysh leaf1 -c 'show ip route 10.0.0.8/31' ")
+
+
 def test_a_route_is_not_deleted_if_its_right_gateway_is_not_known() -> None:
     (fix,) = remedies([replace(ELSEWHERE, expected="an address of leaf1")])
     assert fix.startswith("give route 10.0.0.0/8 of h1 its value of before")
