@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from lab.diagnose.causes.remedies import remedies
+from lab.diagnose.causes.setting_fixes import remedies
 from lab.diagnose.causes.setting_kinds import INFERRED, SettingReach, kind_of
 from lab.diagnose.conservation.locations import PacketEffect
 from lab.diagnose.diagnosis import DiagnosisOutcome, Found
@@ -71,7 +71,7 @@ def with_setting_causes(found: Diagnosis, topology: Topology) -> Diagnosis:
     best = max((level for _, level in rated), default=0.0)
     if not best or any(_is_named(each, found.causes) for each, level in rated if level == best):
         return found
-    likely = [each for each, level in rated if level == best]
+    likely = _without_consequences([each for each, level in rated if level == best], topology)
     names = tuple(dict.fromkeys(each.kind.cause for each in likely))
     causes = [
         _cause([each for each in likely if each.kind.cause == name], best / len(likely), found) for name in names
@@ -100,6 +100,7 @@ def _with_remedy(cause: Found, settings: Sequence[DifferingSetting]) -> Found:
         for each in settings
         if (kind := kind_of(each))
         and cause.cause in kind.same
+        and not _is_state(each)
         and any(matches(place, _place_of(each)) for place in cause.places)
     ]
     ports = {_place_of(each) for each in mine}
@@ -165,6 +166,25 @@ def _level(suspects: _Suspects, effects: Sequence[_Effect], topology: Topology) 
     if any(node in near for each in unknown for node in _nodes(each.place)):
         return _NEARBY
     return _ANYWHERE
+
+
+def _without_consequences(suspects: Sequence[_Suspects], topology: Topology) -> list[_Suspects]:
+    """Leave out sessions that are down beside another setting at either end: their state is no setting."""
+    states = [each for each in suspects if all(map(_is_state, each.settings))]
+    roots = [each for each in suspects if each not in states]
+    found = []
+    for each in suspects:
+        _, _, interface = each.place.partition(":")
+        ends = {each.place, _peer(topology, each.node, interface)}
+        places = ends | {end.partition(":")[0] for end in ends}
+        if not (each in states and any(root.place in places for root in roots)):
+            found.append(each)
+    return found
+
+
+def _is_state(setting: DifferingSetting) -> bool:
+    """Return whether a difference is the state of a session, and not a setting of it."""
+    return setting.kind in {"bgp session", "bfd session"} and setting.setting not in _TIMERS
 
 
 def _nodes(place: str) -> set[str]:

@@ -117,7 +117,12 @@ def has_no_way_to_others(facts: WindowFacts) -> Iterator[Sign]:
     have a route to every other host. If a host reaches a destination by none of its NICs, each of these NICs has a
     sign.
     """
-    known = {nic: stack for nic in _nics(facts) if (stack := facts.stacks[nic.partition(":")[0]]).routes is not None}
+    known = {
+        nic: stack
+        for nic in _nics(facts)
+        if (stack := facts.stacks[nic.partition(":")[0]]).routes is not None
+        and not facts.down.issuperset(port.name for port in facts.links_of(nic))  # the kernel removes its routes
+    }
     leading = {
         version: {nic for nic, stack in known.items() if _leads_beyond(facts, nic, stack, version)}
         for version in (4, 6)

@@ -88,8 +88,10 @@ def test_of_two_networks_as_long_the_cable_is_named() -> None:
 def test_an_interface_that_is_shut_has_no_wrong_address() -> None:
     """The kernel removes its networks and routes."""
     gone = facts(h1={"networks": {}, "gateways": {}, "routes": ()})
+    routes = {"networks": {"eth1": NETWORKS["h1"]}, "gateways": {}, "routes": ()}
     shut = replace(gone, down=frozenset({"h1:eth1", "leaf1:swp3"}))
     assert first(gone)[0] == "wrong-address"
+    assert first(replace(facts(h1=routes), down=shut.down)) == first(shut)
     assert first(shut) == ("link-flap", ("h1:eth1--leaf1:swp3",))
 
 

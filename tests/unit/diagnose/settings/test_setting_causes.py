@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.diagnose.causes.cause_table import CAUSES
-from lab.diagnose.causes.remedies import remedies, remedy
+from lab.diagnose.causes.setting_fixes import remedies, remedy
 from lab.diagnose.causes.setting_kinds import INFERRED, SETTING_KINDS, kind_of
 from lab.diagnose.conservation.locations import Location, PacketEffect
 from lab.diagnose.diagnosis import Diagnosis, DiagnosisOutcome, Found
@@ -238,13 +238,19 @@ def test_a_route_that_should_not_exist_is_deleted_and_not_given_another_gateway(
     assert remedies([ELSEWHERE, extra]) == ["rocelab exec h1 -- ip route del 10.0.0.0/8"]
 
 
+def test_an_interface_is_taken_out_of_a_bridge_whose_options_it_should_not_have() -> None:
+    bridged = setting("leaf1", "interface swp3", "master", "swp3", value="br9", expected="none")
+    option = replace(bridged, setting="port learning", value="yes", expected="absent")
+    assert remedies([option, bridged]) == ["rocelab exec leaf1 -- ip link set swp3 nomaster"]
+
+
 def test_of_learned_routes_that_are_missing_one_shows_the_reason() -> None:
     lost = [
         setting("leaf1", f"route {prefix}", value="absent", expected="present")
         for prefix in ("10.0.0.8/31", "10.0.0.6/31")
     ]
     (fix,) = remedies(lost)
-    assert fix.startswith("rocelab vtysh leaf1 -c 'show ip route 10.0.0.8/31' ")
+    assert fix.endswith(": rocelab vtysh leaf1 -c 'show ip route 10.0.0.8/31'")
 
 
 def test_a_route_is_not_deleted_if_its_right_gateway_is_not_known() -> None:
@@ -264,6 +270,22 @@ def test_settings_of_one_cause_at_two_places_have_the_confidence_and_the_fixes_o
     assert (route.cause, route.confidence, route.alternatives) == ("route-differs", 0.2, ("filter-differs",))
 
 
+def test_sessions_that_are_down_are_consequences_of_another_setting_at_either_end() -> None:
+    anywhere = Evidence(says="not answered", of="", source="sweep", value=0, at=1.0)
+    far, near = PEERS["leaf1:swp1"].split(":")
+    down = [
+        setting("leaf1", "bgp session swp1", "state", "swp1", value="Active", expected="Established"),
+        setting(far, f"bgp session {near}", "state", near, value="Active", expected="Established"),
+    ]
+    off = setting("leaf1", "sysctl net.ipv6.conf.swp1.disable_ipv6", "value", "swp1", value="1", expected="0")
+    assert named(diagnosed([*down, off], unexplained=[anywhere])) == [("forwarding-differs", ("leaf1:swp1",), 0.6)]
+    line = setting("leaf1", "frr router bgp 1 / neighbor swp1 shutdown")
+    assert named(diagnosed([*down, line], unexplained=[anywhere])) == [("session-differs", ("leaf1",), 0.6)]
+    other = replace(line, node="leaf2")
+    (found,) = diagnosed([*down, other], unexplained=[anywhere]).causes
+    assert set(found.places) == {"leaf1:swp1", f"{far}:{near}", "leaf2"}
+
+
 @pytest.mark.parametrize(
     ("rule", "action"),
     [
@@ -279,22 +301,29 @@ def test_a_rule_of_nftables_is_deleted_alone(rule: str, action: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("differs", "command", "why"),
+    ("differs", "why", "command"),
     [
         (setting("leaf1", "bgp session swp1", "state", "swp1", value="Idle", expected="Established"),
-         "rocelab vtysh leaf1 -c 'show bgp neighbors swp1'", "the last reset"),
+         "see the reason of the last reset", "rocelab vtysh leaf1 -c 'show bgp neighbors swp1'"),
         (setting("leaf1", "bgp session swp1", "ipv4Unicast prefixes", "swp1", value="0", expected="those of spine1"),
-         "rocelab vtysh leaf1 -c 'show bgp neighbors swp1'", "filters"),
+         "look for a route map", "rocelab vtysh leaf1 -c 'show bgp neighbors swp1'"),
         (setting("leaf1", "bgp session swp1", "hold time", "swp1", value="90.0", expected="9.0"),
-         "rocelab vtysh leaf1 -c 'show bgp neighbors swp1'", "hold time: give both ends that of the other sessions"),
+         "give both ends the hold time of other sessions", "rocelab vtysh leaf1 -c 'show bgp neighbors swp1'"),
         (setting("leaf1", "bfd session swp1 fe80::1", "status", "swp1", kind="bfd session", value="down",
-         expected="up"), "rocelab vtysh leaf1 -c 'show bfd peers'", "the other end uses BFD"),
+         expected="up"), "see the reason, and use BFD at both ends", "rocelab vtysh leaf1 -c 'show bfd peers'"),
     ],
 )  # fmt: skip
-def test_the_fix_of_a_session_shows_why_it_is_as_it_is(differs: DifferingSetting, command: str, why: str) -> None:
+def test_the_fix_of_a_session_shows_why_it_is_as_it_is(differs: DifferingSetting, why: str, command: str) -> None:
     """Its state has no command: the configuration of either end decides it."""
-    assert remedy(differs).startswith(command)
-    assert why in remedy(differs)
+    assert remedy(differs).startswith(why)
+    assert remedy(differs).endswith(f": {command}")
+
+
+def test_the_fix_of_a_link_that_is_shut_does_not_show_its_sessions() -> None:
+    shut = setting("leaf1", "interface swp1", "up", "swp1", value="no", expected="yes")
+    down = setting("leaf1", "bgp session swp1", "state", "swp1", value="Idle", expected="Established")
+    (found,) = diagnosed([shut, down], causes=[cause("link-flap", f"leaf1:swp1--{PEERS['leaf1:swp1']}")]).causes
+    assert found.fix == "rocelab exec leaf1 -- ip link set swp1 up"
 
 
 @pytest.mark.parametrize(

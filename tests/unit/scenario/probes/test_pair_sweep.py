@@ -64,6 +64,25 @@ def test_each_nic_sends_to_each_other(sweeping: Sweeping) -> None:
     assert all(flow.interface == "eth1" and flow.src != flow.dst for flow in sweeping.flows)
 
 
+@pytest.mark.parametrize(("again", "least"), [(40_000, 40_000), (900_000, 900_000)], ids=["busy", "slow"])
+def test_late_packets_are_confirmed_by_further_rounds(
+    sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch, again: int, least: int
+) -> None:
+    """A machine that was busy for some milliseconds has no slow link."""
+    delays = [950_000, again]
+
+    def sweep(flows: Sequence[SweepFlow], *_: object) -> list[Tally]:
+        late = delays.pop(0)
+        return [Tally(3, 3, delays=[late if "h1" in str(each.receiver) else 40_000]) for each in flows]
+
+    monkeypatch.setattr(pair_sweep, "sweep", sweep)
+    sweep_pairs(sweeping.stage)
+    assert not delays
+    assert {(dst == "h1", *rest) for _, dst, *rest in sweeping.notes[0]["pairs"]} == {
+        (True, 6, 6, least), (False, 6, 6, 40_000),
+    }  # fmt: skip
+
+
 def test_absent_hosts_are_left_out(sweeping: Sweeping) -> None:
     sweep_pairs(sweeping.stage, {"h2", "spine1"})
     assert {host for src, dst, *_ in sweeping.notes[0]["pairs"] for host in (src, dst)} == {"h1", "h3", "h4"}

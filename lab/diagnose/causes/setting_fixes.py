@@ -22,6 +22,8 @@ def remedies(settings: Iterable[DifferingSetting]) -> list[str]:
     lacking: set[str] = set()
     for each in mine:
         same = [other for other in mine if (other.node, other.object) == (each.node, each.object)]
+        if each.setting.startswith("port ") and any(other.setting == "master" for other in same):
+            continue  # an option of the bridge that the interface should not be in
         leading = _leading(same) if each.kind == "route" else each
         if _is_unlearned(leading):
             if leading.node in lacking:
@@ -61,7 +63,7 @@ def remedy(setting: DifferingSetting, same: Sequence[DifferingSetting] = ()) -> 
         return _of_nft(setting, words)
     if words and _is_unlearned(setting):
         shown = shlex.join(["-c", f"show {'ipv6' if ':' in words[0] else 'ip'} route {words[0]}"])
-        return f"rocelab vtysh {setting.node} {shown} has no route: look for a filter, or for who should advertise it"
+        return f"look for a filter of routes, or for who should advertise it: rocelab vtysh {setting.node} {shown}"
     if setting.kind in {"bgp session", "bfd session"} and words:
         return _of_session(setting, words[0])
     return f"give {setting.object} of {setting.node} its value of before: {setting.setting} {setting.expected}"
@@ -126,20 +128,17 @@ def _of_frr(setting: DifferingSetting, _: list[str]) -> str:
 
 
 def _of_session(setting: DifferingSetting, peer: str) -> str:
-    """Return the command that shows why a session is as it is: its configuration is at either end."""
+    """Return what shows why a session is as it is, in words: its configuration is at either end."""
+    shown = "show bfd peers" if setting.kind == "bfd session" else f"show bgp neighbors {peer}"
     if setting.kind == "bfd session":
-        shown = "show bfd peers"
-        why = "has the reason, and whether the other end uses BFD"
+        why = "see the reason, and use BFD at both ends"
     elif setting.setting.endswith("prefixes"):
-        shown = f"show bgp neighbors {peer}"
-        why = "names the filters: a route map or a prefix list, here or at the other end"
+        why = "look for a route map or a prefix list, here or at the other end"
     elif setting.setting == "state":
-        shown = f"show bgp neighbors {peer}"
-        why = "has the reason of the last reset: correct the session here or at the other end"
+        why = "see the reason of the last reset, and correct the session here or at the other end"
     else:
-        shown = f"show bgp neighbors {peer}"
-        why = f"has its {setting.setting}: give both ends that of the other sessions, {setting.expected}"
-    return f"rocelab vtysh {setting.node} {shlex.join(['-c', shown])} {why}"
+        why = f"give both ends the {setting.setting} of other sessions, {setting.expected}"
+    return f"{why}: rocelab vtysh {setting.node} {shlex.join(['-c', shown])}"
 
 
 def _of_neighbour(_: DifferingSetting, words: list[str]) -> str:
@@ -199,7 +198,9 @@ def _of_interface(setting: DifferingSetting, words: list[str]) -> str:
         return f"ip link set {name} arp {'off' if value == 'yes' else 'on'}"
     if field == "up":
         return f"ip link set {name} {on.get(value, 'up')}"
-    if field.startswith("port "):
+    if field == "master":
+        return f"ip link set {name} " + ("nomaster" if value == "none" else f"master {value}")
+    if field.startswith("port ") and value != "absent":
         option = field.removeprefix("port ")
         return f"bridge link set dev {name} {option} {_BRIDGED.get(value, value)}"
     return ""
