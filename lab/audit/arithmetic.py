@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 RULE: Final = "rule"
 """``Difference.against`` for what must hold."""
+ADVERTISED: Final = "advertised"
+"""The setting of a route that other switches should have learned."""
 _LEARNED: Final = frozenset({"bgp", "ospf", "isis"})
 _MANUAL: Final = frozenset({"boot", "static"})
 """Protocols of manual routes (ip-route(8)). Others are those of the kernel and of daemons, like BIRD's and DHCP's."""
@@ -310,7 +312,9 @@ def of_widths(state: FabricAudit, topology: Topology) -> list[Difference]:
                 nearer = sum(distance[owner].get(peer) == away - 1 for _, peer in switch_links(topology, node.name))
                 groups[topology.node(node.name).role, away, nearer, ":" in route.prefix].append((node.name, route))
     found = [each for group in groups.values() for each in _of_width(group)]
-    return [*found, *_of_missing(having, owner_of, state, topology)]
+    return [
+        *found, *_of_missing(having, owner_of, state, topology), *_of_unadvertised(having, owner_of, state, topology),
+    ]  # fmt: skip
 
 
 def _owner_of(state: FabricAudit, topology: Topology) -> dict[str, str]:
@@ -362,3 +366,47 @@ def _of_missing(
                         expected=PRESENT,
                         against=RULE,
                     )
+
+
+def _of_unadvertised(
+    having: Mapping[str, set[str]], owner_of: Mapping[str, str], state: FabricAudit, topology: Topology
+) -> Iterator[Difference]:
+    """Yield networks of hosts that no other switch has a route to, if other switches have most of them.
+
+    A shorter prefix is a route to them, too, unless it is a default route.
+    """
+    if any("route" in unread_kinds(state.nodes[each.name]) for each in topology.switches if each.name in state.nodes):
+        return
+    ports = {
+        (link.other(end).node, link.other(end).interface)
+        for link in topology.links
+        for end in link.ends
+        if not topology.node(end.node).role.is_switch
+    }
+    networks = {
+        str(ip_interface(each.address).network)
+        for node in state.nodes.values()
+        for each in node.addresses
+        if each.scope == "global" and (node.name, each.interface) in ports
+    }
+    routed = {
+        each: having[each] - {owner_of[each]} for each in networks if owner_of.get(each) in having.get(each, ())
+    }
+    silent = [each for each, others in routed.items() if not others]
+    if len(routed) < FEWEST or 2 * len(silent) >= len(routed):
+        return
+    for prefix in sorted(silent):
+        network = ip_network(prefix)
+        covered = any(
+            route.prefix not in {prefix, "0.0.0.0/0", "::/0"}
+            and ip_network(route.prefix, strict=False).version == network.version
+            and network.subnet_of(ip_network(route.prefix, strict=False))  # type: ignore[arg-type]  # same version
+            for name, node in state.nodes.items()
+            if name != owner_of[prefix] and topology.node(name).role.is_switch
+            for route in node.routes
+        )
+        if not covered:
+            yield Difference(
+                node=owner_of[prefix], kind="route", object=f"route {prefix}", field=ADVERTISED, value="no",
+                expected="yes", against=RULE,
+            )  # fmt: skip

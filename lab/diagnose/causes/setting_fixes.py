@@ -6,6 +6,8 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Final
 
+from lab.audit.arithmetic import ADVERTISED
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -59,11 +61,19 @@ def remedy(setting: DifferingSetting, same: Sequence[DifferingSetting] = ()) -> 
         return command
     if command:
         return f"rocelab exec {setting.node} -- {shlex.join(command.split())}"
+    return _in_words(setting, words)
+
+
+def _in_words(setting: DifferingSetting, words: list[str]) -> str:
+    """Return what to do about a setting that no single command restores, with the command that shows it."""
     if setting.kind == "nft" and len(words) > 3 and _is_new(setting):
         return _of_nft(setting, words)
     if words and _is_unlearned(setting):
         shown = shlex.join(["-c", f"show {'ipv6' if ':' in words[0] else 'ip'} route {words[0]}"])
         return f"look for a filter of routes, or for who should advertise it: rocelab vtysh {setting.node} {shown}"
+    if words and setting.setting == ADVERTISED:
+        shown = shlex.join(["-c", "show running-config"])
+        return f"advertise {words[0]}, by a network statement or redistribution: rocelab vtysh {setting.node} {shown}"
     if setting.kind in {"bgp session", "bfd session"} and words:
         return _of_session(setting, words[0])
     return f"give {setting.object} of {setting.node} its value of before: {setting.setting} {setting.expected}"

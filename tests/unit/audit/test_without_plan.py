@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from ipaddress import ip_interface
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -210,6 +211,31 @@ def test_a_node_whose_kernel_does_not_answer_makes_no_route_to_it_wrong() -> Non
     nodes["leaf1"] = NodeAudit("leaf1", "leaf", unread=(UnreadPart("kernel", "gone"),))
     found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
     assert {each.node for each in found} == {"leaf1"}
+
+
+def unadvertised(*more: RouteAudit, withdrawn: int = 1) -> list[tuple[str, str, str]]:
+    """Differences if leaf4 does not advertise networks of its hosts, and spine1 has further routes."""
+    mine = [f"10.0.0.{2 * number}/31" for number in range(8)]
+    lost = mine[-withdrawn:]
+    nodes = dict(STATE.nodes)
+    for name, node in nodes.items():
+        kept = tuple(each for each in node.routes if each.prefix not in lost)
+        own = [each.address for each in node.addresses if each.interface != "lo"] if node.role == "leaf" else []
+        nets = sorted({str(ip_interface(each).network) for each in own} & {*mine})
+        linked = tuple(RouteAudit(each, "main", "", "unicast", "kernel", ("dev swp3",)) for each in nets)
+        nodes[name] = replace(node, routes=(*kept, *linked, *(more if name == "spine1" else ())))
+    found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+    return [(each.node, each.object, each.field) for each in found]
+
+
+def test_a_network_of_hosts_that_no_other_switch_has_is_not_advertised() -> None:
+    lost = "10.0.0.14/31"
+    assert unadvertised() == [("leaf4", f"route {lost}", "advertised")]
+    assert unadvertised(withdrawn=8) == [], "none may be, by design"
+    aggregate = RouteAudit("10.0.0.0/24", "main", "20", "unicast", "bgp", ("dev swp4",))
+    assert unadvertised(aggregate) == []
+    default = RouteAudit("0.0.0.0/0", "main", "20", "unicast", "bgp", ("dev swp4",))
+    assert unadvertised(default) == [("leaf4", f"route {lost}", "advertised")]
 
 
 def with_default_routes(**more: RouteAudit) -> list[tuple[str, str, str]]:

@@ -238,6 +238,14 @@ def test_a_route_that_should_not_exist_is_deleted_and_not_given_another_gateway(
     assert remedies([ELSEWHERE, extra]) == ["rocelab exec h1 -- ip route del 10.0.0.0/8"]
 
 
+def test_a_network_that_is_not_advertised_has_a_place_to_look_at() -> None:
+    silent = setting("leaf1", "route 10.0.0.0/31", "advertised", value="no", expected="yes")
+    assert remedy(silent).startswith("advertise 10.0.0.0/31")
+    kind = kind_of(silent)
+    assert kind is not None
+    assert kind.cause == "route-differs"
+
+
 def test_an_interface_is_taken_out_of_a_bridge_whose_options_it_should_not_have() -> None:
     bridged = setting("leaf1", "interface swp3", "master", "swp3", value="br9", expected="none")
     option = replace(bridged, setting="port learning", value="yes", expected="absent")
