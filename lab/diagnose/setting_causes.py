@@ -235,7 +235,7 @@ def _is_explained(cause: Found, likely: Iterable[_Suspects], topology: Topology)
 
 
 def _cause(suspects: Sequence[_Suspects], share: float, found: Diagnosis) -> Found:
-    """Return the settings of one kind, of which any can be the fault, as one cause.
+    """Return settings of one kind as one cause: any of them can be the fault.
 
     Each place has the ``share`` of the confidence. That one of them is the fault excludes the others, so that the
     confidence of the cause's name, and of its fix of all places, is the sum.

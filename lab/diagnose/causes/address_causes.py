@@ -60,7 +60,7 @@ ADDRESS_CAUSES: Final = (
         rival="wrong-gateway",
         tell="rocelab exec {node} -- ip address show dev {interface}, compared with {peer}",
         fix="give {place} its address in the network of {peer_node}",
-        words="The link is up. Nobody answers ARP requests for the host's gateway, and the switch does not advertise"
+        words="The link is up. ARP requests for the host's gateway stay unanswered, and the switch does not advertise"
         " the host's network.",
     ),
     Cause(

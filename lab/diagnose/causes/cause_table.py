@@ -106,7 +106,7 @@ CAUSES: Final = (
         tell="rocelab vtysh {node} -c 'show running-config': maximum-paths; for BGP also bestpath as-path"
         " multipath-relax",
         fix="rocelab vtysh {node}: maximum-paths 64; for OSPF the same cost on all uplinks, for BGP bestpath"
-        " as-path multipath-relax, and no route map or prefix list that filters one of its sessions",
+        " as-path multipath-relax. Or a route map or a prefix list filters one of its sessions",
         words="Links and sessions are up, but its routes have one next hop while those of its siblings have more.",
     ),
     Cause(

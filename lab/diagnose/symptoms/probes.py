@@ -72,7 +72,7 @@ def large_pings_are_lost(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _only_small_pings(facts: WindowFacts) -> Iterator[tuple[tuple[str, ...], str, Ran]]:
-    """Yield the NICs, the address and the largest of DF pings of which only the smallest was answered."""
+    """Yield the NICs and the address of DF pings that only the smallest passes, and the largest of them."""
     found: dict[tuple[tuple[str, ...], str], dict[int, Ran]] = {}
     for ran in facts.ran:
         if ran.argv[:1] == ("ping",) and "do" in ran.argv and "-s" in ran.argv[:-1]:
