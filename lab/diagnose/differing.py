@@ -75,22 +75,20 @@ def _explained(differences: Sequence[Difference]) -> list[Difference]:
     """Leave out what another difference explains.
 
     That is a port that differs from the other end of its link, if that end differs from the plan or its siblings. It
-    is also the gateway of a route that should have other next hops, or not exist.
+    is also the gateway of a route whose next hops differ, and the gateway and MTU of one that should not exist.
     """
     changed = {
         (f"{each.node}:{each.interface}", each.field) for each in differences if each.against in {PLAN, SIBLINGS}
     }
-    routes = {
-        (each.node, each.object)
-        for each in differences
-        if each.kind == "route" and each.field in {PRESENCE, "next hops"}
-    }
-    return [
-        each
-        for each in differences
-        if (each.against, each.field) not in changed
-        and not (each.kind == "route" and each.field == "gateway" and (each.node, each.object) in routes)
-    ]
+    routes = {(each.node, each.object, each.field) for each in differences if each.kind == "route"}
+
+    def is_detail(each: Difference) -> bool:
+        of_route = [field for field in (PRESENCE, "next hops") if (each.node, each.object, field) in routes]
+        return each.kind == "route" and (
+            (each.field == "gateway" and bool(of_route)) or (each.field == "mtu" and PRESENCE in of_route)
+        )
+
+    return [each for each in differences if (each.against, each.field) not in changed and not is_detail(each)]
 
 
 def _unplanned(differences: Iterable[Difference]) -> list[Difference]:

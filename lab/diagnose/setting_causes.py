@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _FEWER_PATHS: Final = "one-path-only"
 """The cause that is concluded from the number of next hops."""
+_OF_SESSIONS: Final = "session-differs"
 _TIMERS: Final = frozenset({"hold time", "keepalive"})
 """Settings of a session that take no path away."""
 _AT_ITS_PLACE: Final = 0.93
@@ -169,17 +170,32 @@ def _level(suspects: _Suspects, effects: Sequence[_Effect], topology: Topology) 
 
 
 def _without_consequences(suspects: Sequence[_Suspects], topology: Topology) -> list[_Suspects]:
-    """Leave out sessions that are down beside another setting at either end: their state is no setting."""
+    """Leave out states that follow from settings.
+
+    A session that is down follows from another setting at either end. Learned routes that are missing, or have fewer
+    next hops, follow from any session.
+    """
     states = [each for each in suspects if all(map(_is_state, each.settings))]
-    roots = [each for each in suspects if each not in states]
+    routes = [each for each in suspects if all(map(_is_learned, each.settings))]
+    roots = [each for each in suspects if each not in states and each not in routes]
+    sessions = states or any(each.kind.cause == _OF_SESSIONS for each in roots)
     found = []
     for each in suspects:
         _, _, interface = each.place.partition(":")
         ends = {each.place, _peer(topology, each.node, interface)}
         places = ends | {end.partition(":")[0] for end in ends}
-        if not (each in states and any(root.place in places for root in roots)):
+        follows = each in states and any(root.place in places for root in roots)
+        if not follows and not (each in routes and sessions):
             found.append(each)
     return found
+
+
+def _is_learned(setting: DifferingSetting) -> bool:
+    """Return whether a difference is a route that a daemon did not learn, or not over all paths."""
+    fewer = setting.setting == "next hops" and setting.expected.endswith("next hops")
+    return setting.kind == "route" and (
+        fewer or (setting.setting == "presence" and setting.value.startswith("absent"))
+    )
 
 
 def _is_state(setting: DifferingSetting) -> bool:

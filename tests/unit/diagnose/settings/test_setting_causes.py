@@ -289,6 +289,15 @@ def test_sessions_that_are_down_are_consequences_of_another_setting_at_either_en
     assert named(diagnosed([*down, off], unexplained=[anywhere])) == [("forwarding-differs", ("leaf1:swp1",), 0.6)]
     line = setting("leaf1", "frr router bgp 1 / neighbor swp1 shutdown")
     assert named(diagnosed([*down, line], unexplained=[anywhere])) == [("session-differs", ("leaf1",), 0.6)]
+    routes = [
+        setting(name, f"route 10.0.0.{number}/31", "next hops", value="dev swp1", expected="2 next hops")
+        for number, name in enumerate(("leaf1", "leaf2", far))
+    ]
+    routes.append(setting(far, "route 10.0.0.0/31", value="absent", expected="present"))
+    (found,) = diagnosed([*down, *routes], unexplained=[anywhere]).causes
+    assert (found.cause, set(found.places)) == ("session-differs", {"leaf1:swp1", f"{far}:{near}"})
+    (found,) = diagnosed(routes, unexplained=[anywhere]).causes
+    assert found.cause == "route-differs"
     other = replace(line, node="leaf2")
     (found,) = diagnosed([*down, other], unexplained=[anywhere]).causes
     assert set(found.places) == {"leaf1:swp1", f"{far}:{near}", "leaf2"}
