@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from hypothesis.internal.conjecture import providers
 
 from lab.cli.resident import warm_up
 from tests.fabric import resident
@@ -50,10 +51,20 @@ def collect(arguments: list[str]) -> None:
         pytest.main(["--collect-only", "--quiet", *arguments])
     from tests.conftest import NEEDS, what_lacks  # noqa: PLC0415 - tests.shards imports this module, and no conftest
 
+    ignore_constants_of_imported_modules()
     for marker in NEEDS.keys() & {part for argument in arguments for part in Path(argument).parts[1:2]}:
         what_lacks(marker)  # each fork inherits the answer
     gc.collect()
     gc.freeze()
+
+
+def ignore_constants_of_imported_modules() -> None:
+    """Let Hypothesis look for constants only in modules that are imported from now on.
+
+    Otherwise each fork with a test of it reads the sources of all of ``lab``, which takes 50 s of a core in a VM. Its
+    tests there are about BPF programs, and not about these modules.
+    """
+    providers._seen_modules.update(map(id, sys.modules.values()))
 
 
 def main() -> None:

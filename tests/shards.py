@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from lab.vm.host import vm_state
+from tests import memory_checkout
 from tests.forks import ENDED
 
 if TYPE_CHECKING:
@@ -158,13 +159,21 @@ class VmForks(Forks):
     _starting: ClassVar = threading.Lock()
 
     def __init__(self, vm: str, arguments: list[str]) -> None:
-        super().__init__(rocelab("vm", "run", "--name", vm, "--", "python3", "-m", "tests.forks", *arguments))
+        super().__init__([])
         self._vm = vm
+        self._arguments = arguments
 
     def prepare(self) -> tuple[int, str]:
         """The VM is up. One after the other: the first boots, and the others continue from what it has saved."""
         with self._starting:
-            return ended(*rocelab("vm", "up", "--name", self._vm, "--time", "virtual"))
+            code, output = ended(*rocelab("vm", "up", "--name", self._vm, "--time", "virtual"))
+        running = vm_state.state_folder(self._vm).running()
+        if code or running is None:
+            return code or 1, output
+        memory_checkout.pack(running, self._vm, ROOT)
+        command = memory_checkout.within_copy(running, self._vm, "python3", "-m", "tests.forks", *self._arguments)
+        self._command = rocelab("vm", "run", "--name", self._vm, "--", *command)
+        return 0, ""
 
     def cpu_seconds(self) -> float | None:
         """Those of the VM's process (proc(5): utime and stime); 0 before it is started."""
@@ -179,6 +188,8 @@ class VmForks(Forks):
 
     def dispose(self) -> None:
         """Its VM is down, and so are they."""
+        if running := vm_state.state_folder(self._vm).running():
+            memory_checkout.archive_path(running, self._vm).unlink(missing_ok=True)
         ended(*rocelab("vm", "down", "--name", self._vm))
 
 
