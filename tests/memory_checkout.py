@@ -1,4 +1,4 @@
-"""A copy of the checkout in the guest's memory, for the tests in a VM.
+"""A copy of the checkout in a guest's memory, for its tests: ``python -m tests.memory_checkout VM COMMAND``.
 
 The guest has the checkout by 9p and caches nothing of it, because the host may change it. Each look at a file waits
 for the host, 1 to 3 ms of a core. A start of Python with rocelab's modules looks thousands of times, and so does
@@ -9,11 +9,14 @@ Only the tests see it: it is mounted over the shared folders in a mount namespac
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.vm.calls.handover import GUEST_CACHE
+from lab.vm.host import vm_state
 
 if TYPE_CHECKING:
     from lab.vm.host.vm_state import RunningVm
@@ -48,12 +51,14 @@ def archive_path(vm: RunningVm, name: str) -> Path:
 
 def pack(vm: RunningVm, name: str, checkout: Path) -> None:
     """Write the archive: the folders of ``checkout``, and the bytecode that the host has compiled of them."""
-    with tarfile.open(archive_path(vm, name), "w") as archive:
+    path = archive_path(vm, name)
+    with tarfile.open(path, "w") as archive:
         for folder in _FOLDERS:
             archive.add(checkout / folder, folder, filter=_without_bytecode_of_the_host)
         bytecode = vm.guest_cache / _BYTECODE / checkout.relative_to("/")
         if bytecode.is_dir():
             archive.add(bytecode, _BYTECODE)
+    path.chmod(0o644)  # QEMU may run as another user
 
 
 def _without_bytecode_of_the_host(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
@@ -65,3 +70,22 @@ def within_copy(vm: RunningVm, name: str, *command: str) -> list[str]:
     archive = GUEST_CACHE / archive_path(vm, name).relative_to(vm.guest_cache)
     words = ["sh", "-c", _IN_GUEST, "sh", str(GUEST_CACHE / _BYTECODE), str(archive)]
     return ["unshare", "--mount", "--propagation", "private", *words, *command]
+
+
+def main() -> int:
+    """Run a command in the VM of this name, which is up, with a copy of this checkout. Return its exit code."""
+    name, *command = sys.argv[1:]
+    vm, checkout = vm_state.state_folder(name).running(), Path(__file__).parents[1]
+    if vm is None:
+        print(f"error: no VM {name} is up", file=sys.stderr)
+        return 4
+    pack(vm, name, checkout)
+    try:
+        words = ["vm", "run", "--name", name, "--", *within_copy(vm, name, *command)]
+        return subprocess.run([sys.executable, "-m", "lab", *words], cwd=checkout, check=False).returncode
+    finally:
+        archive_path(vm, name).unlink()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

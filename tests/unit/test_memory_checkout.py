@@ -72,3 +72,12 @@ def test_the_guest_reads_it_where_it_has_the_folder_that_the_host_shares(vm: Any
     words = memory_checkout.within_copy(vm, "test0", "python3", "-m", "tests.forks")
     assert words[0] == "unshare"
     assert words[-4:] == ["/root/.cache/rocelab/checkout-of-test0.tar", "python3", "-m", "tests.forks"]
+
+
+def test_without_a_vm_there_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ROCELAB_VM_STATE", str(tmp_path / "vm"))
+    monkeypatch.setattr("sys.argv", ["memory_checkout", "test0", "true"])
+    assert memory_checkout.main() == 4
+    assert "no VM test0" in capsys.readouterr().err
