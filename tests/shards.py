@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from lab.vm.host import vm_state
-from tests import memory_checkout
+from tests.fabric import memory_checkout
 from tests.forks import ENDED
 
 if TYPE_CHECKING:

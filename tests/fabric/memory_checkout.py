@@ -1,4 +1,4 @@
-"""A copy of the checkout in a guest's memory, for its tests: ``python -m tests.memory_checkout VM COMMAND``.
+"""A copy of the checkout in a guest's memory, for its tests: ``python -m tests.fabric.memory_checkout VM COMMAND``.
 
 The guest has the checkout by 9p and caches nothing of it, because the host may change it. Each look at a file waits
 for the host, 1 to 3 ms of a core. A start of Python with rocelab's modules looks thousands of times, and so does
@@ -75,7 +75,7 @@ def within_copy(vm: RunningVm, name: str, *command: str) -> list[str]:
 def main() -> int:
     """Run a command in the VM of this name, which is up, with a copy of this checkout. Return its exit code."""
     name, *command = sys.argv[1:]
-    vm, checkout = vm_state.state_folder(name).running(), Path(__file__).parents[1]
+    vm, checkout = vm_state.state_folder(name).running(), Path(__file__).parents[2]
     if vm is None:
         print(f"error: no VM {name} is up", file=sys.stderr)
         return 4

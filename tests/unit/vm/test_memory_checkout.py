@@ -1,4 +1,4 @@
-"""The archive of the checkout for the memory of a guest (tests/memory_checkout.py)."""
+"""The archive of the checkout for the memory of a guest (tests/fabric/memory_checkout.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests import memory_checkout
+from tests.fabric import memory_checkout
 
 if TYPE_CHECKING:
     from pathlib import Path
