@@ -39,11 +39,12 @@ def run_schedule(
     options: ScheduleOptions,
     *,
     report: Callable[[str, int, int], None],
+    look: Callable[[Sequence[Rank]], None] = lambda _: None,
 ) -> tuple[Sequence[Rank], float]:
     """Run a schedule to its end; return its ranks with their steps, and the seconds until all of them were ready.
 
-    UsageError for a schedule that cannot run; otherwise the errors of
-    ``collective_job.run_job``. Nothing of the job is left running.
+    ``look`` is called again and again with the ranks, which have the steps that ended so far. UsageError for a
+    schedule that cannot run; otherwise the errors of ``collective_job.run_job``. Nothing of the job is left running.
     """
     check_nics(nics)
     check_schedule(schedule)
@@ -67,4 +68,9 @@ def run_schedule(
     longest = max(sum(each.seconds for each in rank) for variant in schedule.variants for rank in variant)
     usual = options.patience
     waits = JobPatience(start=usual.start, stall=usual.stall + longest)
-    return ranks, job_session.run_ranks(ranks, waits, report)
+
+    def seen(what: str, done: int, of: int) -> None:
+        report(what, done, of)
+        look(ranks)
+
+    return ranks, job_session.run_ranks(ranks, waits, seen)

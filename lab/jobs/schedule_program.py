@@ -318,7 +318,7 @@ def main(words: Sequence[str]) -> None:
     runner = StepRunner(mpi, plan)
     mpi.barrier()
     tell({"ready_ns": time.monotonic_ns()})
-    reports, wrong = [], 0
+    wrong = 0
     for step, number in enumerate(plan["steps"]):
         tell({"begun": step})
         variant = runner.variants[number]
@@ -326,10 +326,8 @@ def main(words: Sequence[str]) -> None:
         wrong += runner.wrong(variant, step)
         if step >= plan["warmup"]:
             relative = [[one - begin, other - begin] for one, other in times]
-            reports.append({"begin_ns": begin, "end_ns": ended, "operations": relative, "wrong": wrong})
+            tell({"begin_ns": begin, "end_ns": ended, "operations": relative, "wrong": wrong})
             wrong = 0
-    for report in reports:
-        tell(report)
     mpi.barrier()
     done.set()
     tell({"done": mpi.rank})

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean, median_low
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import UsageError
 from lab.jobs.collective_job import RankPlace, place_of
-from lab.jobs.job_session import JobPatience
 from lab.jobs.job_spec import AUTOMATIC
 from lab.jobs.rank_schedule import OperationKind, Phase
 from lab.jobs.schedule_arithmetic import step_seconds, transfers
@@ -24,8 +24,9 @@ from lab.rdma.measure import DEFAULT_TCLASS
 from lab.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from lab.jobs.job_session import Rank
     from lab.jobs.rank_schedule import JobSchedule, StepTimes
     from lab.jobs.training_spec import TrainingSpec
     from lab.rdma.measure import Nic
@@ -158,6 +159,11 @@ class TrainingResult:
         """The mean time of a step divided by its roofline."""
         return self.time_s / self.roofline_s
 
+    @property
+    def began_ns(self) -> int:
+        """When its first step began, in ns of CLOCK_MONOTONIC."""
+        return min(each.begin_ns for each in self.rank_steps)
+
 
 def run_training(
     nics: Sequence[Nic],
@@ -165,10 +171,11 @@ def run_training(
     *,
     link_rate: int,
     report: Callable[[str, int, int], None],
-    patience: JobPatience | None = None,
+    stepped: Callable[[Sequence[dict[str, Any]]], None] = lambda _: None,
 ) -> TrainingResult:
     """Run a training job with one rank on each NIC, rank 0 on the first, and return its figures.
 
+    ``stepped`` is called with rows of the table ``job_steps`` when all ranks have ended a step or several.
     With storage, the last NIC is that of the storage host. ``link_rate`` is that of the slowest NIC in bits per
     second. UsageError if ``slower`` names a host without a rank, or the groups do not divide the ranks; otherwise the
     errors of ``run_schedule``. Nothing of the job is left running.
@@ -177,8 +184,21 @@ def run_training(
     schedule = _schedule(spec, hosts)
     if not any(_variant_seconds(schedule, link_rate)):
         raise UsageError(f"job {spec.name} neither computes nor communicates", "record the trace again")
-    options = ScheduleOptions(algorithm=spec.algorithm, tclass=spec.tclass, patience=patience or JobPatience())
-    ranks, start = run_schedule(nics, schedule, options, report=report)
+    options = ScheduleOptions(algorithm=spec.algorithm, tclass=spec.tclass)
+    trained = len(nics) - (spec.storage is not None)
+    known = 0
+
+    def look(ranks: Sequence[Rank]) -> None:
+        nonlocal known
+        places = [(place_of(rank), rank.scheduled) for rank in ranks[:trained]]
+        ended = range(known, min(len(steps) for _, steps in places))
+        if ended:
+            known = ended.stop
+            began = min(steps[0].begin_ns for _, steps in places)
+            steps = chain.from_iterable(_rank_steps(schedule, places, number) for number in ended)
+            stepped(recorded_steps(spec.name, began, [place for place, _ in places], steps))
+
+    ranks, start = run_schedule(nics, schedule, options, report=report, look=look)
     measured = [(place_of(rank), rank.scheduled) for rank in ranks]
     return training_result(spec, measured, link_rate=link_rate, start_s=start)
 
@@ -219,15 +239,22 @@ def training_result(
     )
 
 
-def recorded_steps(result: TrainingResult) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a recording's table ``job_steps``: each step of each rank, and ``ns``, when it ended."""
-    for each in result.rank_steps:
-        rank = result.ranks[each.rank]
-        yield {
-            "ns": each.end_ns, "job": result.name, "rank": each.rank, "node": rank.host,
-            "interface": rank.interface, "step": each.step, "begin": each.begin_ns, "compute": each.compute_ns,
-            "communication": each.communication_ns, "waiting": each.waiting_ns, "late": each.late_ns,
-        }  # fmt: skip
+def recorded_steps(
+    job: str, began: int, places: Sequence[RankPlace], steps: Iterable[RankStep]
+) -> list[dict[str, Any]]:
+    """Return rows of the table ``job_steps`` for steps of ranks, whose places are given in order of the ranks.
+
+    ``began`` is when the job's first step began. Each row has ``ns`` besides, when its step ended.
+    """
+    return [
+        {
+            "ns": each.end_ns, "job": job, "began": began, "rank": each.rank, "node": places[each.rank].host,
+            "interface": places[each.rank].interface, "step": each.step, "begin": each.begin_ns,
+            "compute": each.compute_ns, "communication": each.communication_ns, "waiting": each.waiting_ns,
+            "late": each.late_ns,
+        }
+        for each in steps
+    ]  # fmt: skip
 
 
 def _schedule(spec: TrainingSpec | TraceJob, hosts: Sequence[str]) -> JobSchedule:

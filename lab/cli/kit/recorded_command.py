@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias
 from lab.terminal_text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from lab.backends.fabric_state import FabricState
@@ -128,19 +128,21 @@ def transferred(state: FabricState, transfers: Iterable[dict[str, Any]]) -> None
     _every(state, "TRANSFER", transfers)
 
 
-def stepped(state: FabricState, steps: Iterable[dict[str, Any]]) -> None:
-    """Write the steps of a training job to the fabric's recordings, and to its state as those of the last job.
+def stepped(state: FabricState, steps: Sequence[dict[str, Any]]) -> None:
+    """Write steps of a training job to the fabric's recordings, and to its state as those of the last job.
 
-    Each has the columns of ``job_steps``, and ``ns``.
+    Each has the columns of ``job_steps``, and ``ns``. A job's first step takes the place of the job before.
     """
     from lab.telemetry.store.recording_folder import append_lines  # noqa: PLC0415 - needed only for jobs
 
-    rows = list(steps)
-    _every(state, "JOB_STEP", rows)
-    fresh = state.job_steps.with_name(f"{state.job_steps.name}.new")
+    _every(state, "JOB_STEP", steps)
     with contextlib.suppress(OSError):  # a full disk, or the fabric is gone
+        if steps[0]["step"] > 1:
+            append_lines(state.job_steps, steps)
+            return
+        fresh = state.job_steps.with_name(f"{state.job_steps.name}.new")
         fresh.unlink(missing_ok=True)
-        append_lines(fresh, rows)
+        append_lines(fresh, steps)
         fresh.replace(state.job_steps)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -26,7 +27,7 @@ from lab.jobs.collective_job import lossy_class, received_bps, run_job, too_fast
 from lab.jobs.job_spec import ALGORITHMS, AUTOMATIC, Collective, JobSpec, size_range
 from lab.jobs.rank_placement import PlacementRule, leaf_of_nic, nic_links, place, refuse_shared_host
 from lab.jobs.traces.chakra_trace import read_traces
-from lab.jobs.training_job import TraceJob, recorded_steps, run_training
+from lab.jobs.training_job import TraceJob, run_training
 from lab.jobs.training_spec import MAX_NAME, load_training
 from lab.kernel.process import time_source
 from lab.model.load import read_text
@@ -182,8 +183,9 @@ def train(
         watch = _watched_qps(fabric, nics, progress) if recorded_command.is_recorded(fabric.state) else None
         hosts = [nic.host for nic in nics]
         job = slowed_trace(fabric, job, hosts) if isinstance(job, TraceJob) else slowed(fabric, job, hosts)
-        result = run_training(nics, job, link_rate=slowest, report=watch.report if watch else progress)
-    recorded_command.stepped(fabric.state, recorded_steps(result))
+        stepped = partial(recorded_command.stepped, fabric.state)
+        told = watch.report if watch else progress
+        result = run_training(nics, job, link_rate=slowest, report=told, stepped=stepped)
     if watch:
         recorded_command.described(fabric.state, _recorded_job(result, watch.found))
     warnings += _warned(too_fast(result.transfer_bps) if time_source.lives_in() == time_source.VIRTUAL else "")
@@ -215,6 +217,7 @@ def _recorded_job(result: TrainingResult, qps: Sequence[RankQp]) -> dict[str, An
     return {
         "ns": time.monotonic_ns(),
         "job": result.name,
+        "began": result.began_ns,
         "size": result.size,
         "roofline": round(result.roofline_s * 1e9),
         "tclass": result.tclass,

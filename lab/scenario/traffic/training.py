@@ -21,7 +21,7 @@ from lab.faults.slow_ranks import slowed
 from lab.jobs.bus_bandwidth import bus_factor
 from lab.jobs.job_spec import Collective
 from lab.jobs.rank_placement import nic_links
-from lab.jobs.training_job import recorded_steps, run_training
+from lab.jobs.training_job import run_training
 from lab.jobs.training_spec import load_training
 from lab.rdma.nic_choice import find_nic
 from lab.telemetry.store.job_steps import SCHEMA
@@ -62,9 +62,13 @@ def train(stage: Stage, job: str, during: Callable[[], None] | None = None) -> N
                 during()
 
     stage.recorder.note("job", name=spec.name, hosts=spec.hosts, steps=spec.steps, allreduce=spec.allreduce)
-    result = run_training(nics, spec, link_rate=min(link.rate for link in links), report=report)
-    for row in recorded_steps(result):
-        stage.recorder.record(RecordKind.JOB_STEP, **row)
+
+    def stepped(rows: Iterable[Mapping[str, Any]]) -> None:
+        for row in rows:
+            stage.recorder.record(RecordKind.JOB_STEP, **row)
+
+    slowest = min(link.rate for link in links)
+    result = run_training(nics, spec, link_rate=slowest, report=report, stepped=stepped)
     if result.wrong:
         raise OperationFailed(f"job {spec.name} has {result.wrong} wrong sums", "run the scenario again")
 

@@ -133,6 +133,8 @@ class JobDescription:
 
     ns: int
     job: str
+    began: int
+    """When its first step began, as in ``job_steps``."""
     size: int
     """Bytes of a rank's gradients in a step; 0 if a step has several collectives."""
     roofline: float
@@ -230,35 +232,23 @@ def jobs_of(
 ) -> tuple[RecordedJob, ...]:
     """Return the jobs of rows of the table ``job_steps``, each with its time, ordered by time.
 
-    A job of the same name begins again where a rank has the same step, or an earlier one, a second time.
+    Jobs of the same name are numbered in the order in which they began.
     """
     found: dict[tuple[str, int], dict[int, dict[int, RecordedRankStep]]] = {}
-    runs: dict[tuple[str, int], tuple[int, int]] = {}  # by job and rank: the run of the job, and its last step
     for ns, row in rows:
-        key, step = (str(row["job"]), int(row["rank"])), int(row["step"])
-        run, before = runs.get(key, (1, -1))
-        if step <= before:
-            run += 1
-        runs[key] = run, step
-        found.setdefault((key[0], run), {}).setdefault(step, {})[key[1]] = _rank_step(ns, row)
+        of = found.setdefault((str(row["job"]), int(row["began"])), {}).setdefault(int(row["step"]), {})
+        of[int(row["rank"])] = _rank_step(ns, row)
+    about = {(each.job, each.began): each for each in described}
+    count: Counter[str] = Counter()
     jobs = []
-    for (name, run), steps in found.items():
+    for (name, began), steps in sorted(found.items(), key=lambda job: job[0][1]):
+        count[name] += 1
         made = tuple(
             RecordedStep(number, tuple(of[rank] for rank in sorted(of))) for number, of in sorted(steps.items())
         )
-        job = RecordedJob(name if run == 1 else f"{name} #{run}", made)
-        following = found.get((name, run + 1), {}).values()  # whose description is not this job's
-        until = min((each.begin for of in following for each in of.values()), default=None)
-        about = next(
-            (
-                each
-                for each in described
-                if each.job == name and each.ns >= job.end and (until is None or each.ns <= until)
-            ),
-            None,
-        )
-        jobs.append(RecordedJob(job.name, made, about))
-    return tuple(sorted(jobs, key=lambda job: job.begin))
+        numbered = name if count[name] == 1 else f"{name} #{count[name]}"
+        jobs.append(RecordedJob(numbered, made, about.get((name, began))))
+    return tuple(jobs)
 
 
 def _rank_step(ns: int, row: Mapping[str, Any]) -> RecordedRankStep:
@@ -280,6 +270,7 @@ def _description(line: Mapping[str, Any]) -> JobDescription:
     return JobDescription(
         ns=int(line["ns"]),
         job=str(line["job"]),
+        began=int(line["began"]),
         size=int(line["size"]),
         roofline=int(line["roofline"]) / _NS,
         tclass=int(line["tclass"]),

@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = RowSchema(
     "job_steps",
-    2,
+    3,
     (
-        ("job", "S40"), ("rank", "u4"), ("node", "S64"), ("interface", "S16"), ("step", "u4"), ("begin", "i8"),
-        ("compute", "u8"), ("communication", "u8"), ("waiting", "u8"), ("late", "i8"),
+        ("job", "S40"), ("began", "i8"), ("rank", "u4"), ("node", "S64"), ("interface", "S16"), ("step", "u4"),
+        ("begin", "i8"), ("compute", "u8"), ("communication", "u8"), ("waiting", "u8"), ("late", "i8"),
     ),
 )  # fmt: skip
-"""``begin`` is in ns of CLOCK_MONOTONIC, the others are durations in ns. ``communication`` includes ``waiting``."""
+"""``began`` and ``begin`` are when the job and the rank's step began, in ns of CLOCK_MONOTONIC. Two jobs may have one
+name, also at the same time, but not ``began``. The others are durations in ns.
+``communication`` includes ``waiting``.
+"""
 
 
 def step_tables(folder: Folder) -> Mapping[str, RowColumns]:

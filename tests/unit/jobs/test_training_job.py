@@ -20,6 +20,9 @@ from lab.rdma.measure import Nic
 from tests.unit.jobs.step_times import data_parallel_steps
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lab.jobs.job_session import Rank
     from lab.jobs.rank_schedule import StepTimes
 
 MS: Final = 10**6
@@ -127,6 +130,31 @@ def test_computations_that_follow_each_other_are_no_standstill(monkeypatch: pyte
     monkeypatch.setattr(MpiLibrary, "environment", lambda *_: {})
     schedule_job.run_schedule(nics, made, schedule_job.ScheduleOptions(), report=lambda *_: None)
     assert given == [JobPatience(start=60.0, stall=90.0)]
+
+
+def test_steps_are_told_when_all_ranks_have_ended_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once each, while the job runs; a step that a rank has not ended is not told."""
+    nics = [Nic(f"h{number}", "eth1", Namespace("none"), "none", ip_address("10.0.0.1")) for number in (1, 2, 3)]
+    made = steps((5, 100, 210), (210, 310, 395))
+    told: list[list[tuple[int, int, int]]] = []
+
+    def run(ranks: list[Rank], _: object, report: Callable[[str, int, int], None]) -> float:
+        for rank, until in ((0, 2), (1, 1), (2, 1), (1, 2), (2, 2)):
+            ranks[rank].scheduled[:] = made[:until]
+            report("ranks done", 0, 3)
+        return 1.0
+
+    monkeypatch.setattr(job_session, "run_ranks", run)
+    monkeypatch.setattr(MpiLibrary, "environment", lambda *_: {})
+    result = run_training(
+        nics,
+        SPEC,
+        link_rate=RATE,
+        report=lambda *_: None,
+        stepped=lambda rows: told.append([(row["began"], row["step"], row["rank"]) for row in rows]),
+    )
+    assert told == [[(5 * MS, number, rank) for rank in (0, 1, 2)] for number in (1, 2)]
+    assert result.began_ns == 5 * MS
 
 
 def test_a_slower_host_must_run_a_rank() -> None:

@@ -118,14 +118,15 @@ def _nics(topology: Topology, host: str) -> list[str]:
 
 def _job_rows(ns: int, steps: Sequence[Ranks]) -> Iterator[dict[str, Any]]:
     """Steps one after the other from a time, as a training job records them. All ranks begin a step at once."""
+    began = ns
     for number, ranks in enumerate(steps, 1):
         ready = {host: int(compute * 10**6) for host, (compute, _) in ranks.items()}
         last, median, ends = max(ready.values()), median_low(ready.values()), []
         for rank, (host, (_, transfer)) in enumerate(ranks.items()):
             ends.append(last + int(transfer * 10**6))
             yield {
-                "ns": ns + ends[-1], "job": "ring", "rank": rank, "node": host, "interface": "eth1", "step": number,
-                "begin": ns, "compute": ready[host], "communication": ends[-1] - ready[host],
+                "ns": ns + ends[-1], "job": "ring", "began": began, "rank": rank, "node": host, "interface": "eth1",
+                "step": number, "begin": ns, "compute": ready[host], "communication": ends[-1] - ready[host],
                 "waiting": last - ready[host], "late": ready[host] - median,
             }  # fmt: skip
         ns += max(ends)

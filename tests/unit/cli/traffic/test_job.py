@@ -19,7 +19,7 @@ from lab.jobs import collective_job, mpi_library
 from lab.jobs.bus_bandwidth import RankSteps, job_row
 from lab.jobs.collective_job import JobResult, RankPlace
 from lab.jobs.job_spec import Collective
-from lab.jobs.training_job import TrainingResult, training_result
+from lab.jobs.training_job import TrainingResult, recorded_steps, training_result
 from lab.kernel.process import time_source
 from lab.model.qos.port import Trust
 from lab.telemetry.store.job_steps import SCHEMA
@@ -27,8 +27,10 @@ from tests.unit.cli.traffic.planned_fabric import FABRIC
 from tests.unit.jobs.step_times import data_parallel_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    Stepped = Callable[[list[dict[str, Any]]], None]
 
     from typer.testing import Result
 
@@ -71,7 +73,9 @@ class Trained:
         self.nics: tuple[Nic, ...] = ()
         self.wrong = 0
 
-    def __call__(self, nics: Sequence[Nic], spec: TrainingSpec, *, link_rate: int, **_: Any) -> TrainingResult:
+    def __call__(
+        self, nics: Sequence[Nic], spec: TrainingSpec, *, link_rate: int, stepped: Stepped, **_: Any
+    ) -> TrainingResult:
         self.nics = tuple(nics)
         ms, steps, hosts = 10**6, range(spec.steps), [nic.host for nic in nics]
         ranks = [
@@ -89,7 +93,10 @@ class Trained:
             )
             for rank, nic in enumerate(nics)
         ]
-        return training_result(spec, ranks, link_rate=link_rate, start_s=1.5)
+        result = training_result(spec, ranks, link_rate=link_rate, start_s=1.5)
+        places = [place for place, _ in ranks]
+        stepped(recorded_steps(spec.name, result.began_ns, places, result.rank_steps))
+        return result
 
 
 @pytest.fixture

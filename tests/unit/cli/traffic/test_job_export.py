@@ -16,12 +16,14 @@ from lab.errors import InvalidInput, UsageError
 from lab.jobs.collective_job import RankPlace
 from lab.jobs.rank_schedule import StepTimes
 from lab.jobs.traces.chakra_trace import read_traces
-from lab.jobs.training_job import TraceJob, training_result
+from lab.jobs.training_job import TraceJob, recorded_steps, training_result
 from tests.unit.cli.traffic.planned_fabric import FABRIC
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    Stepped = Callable[[list[dict[str, Any]]], None]
 
     from typer.testing import Result
 
@@ -65,7 +67,7 @@ def test_a_trace_runs_with_a_rank_on_each_host(file: Path, tmp_path: Path, monke
     ran: list[Nic] = []
     recorded: list[dict[str, Any]] = []
 
-    def run(nics: Sequence[Nic], spec: TraceJob, *, link_rate: int, **_: Any) -> TrainingResult:
+    def run(nics: Sequence[Nic], spec: TraceJob, *, link_rate: int, stepped: Stepped, **_: Any) -> TrainingResult:
         ran.extend(nics)
         ranks = [
             (
@@ -82,7 +84,10 @@ def test_a_trace_runs_with_a_rank_on_each_host(file: Path, tmp_path: Path, monke
             )
             for rank, nic in enumerate(nics)
         ]
-        return training_result(spec, ranks, link_rate=link_rate, start_s=1.0)
+        result = training_result(spec, ranks, link_rate=link_rate, start_s=1.0)
+        places = [place for place, _ in ranks]
+        stepped(recorded_steps(spec.name, result.began_ns, places, result.rank_steps))
+        return result
 
     monkeypatch.setattr(job, "open_fabric", lambda _: FABRIC)
     monkeypatch.setattr(job, "run_training", run)

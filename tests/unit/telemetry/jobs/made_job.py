@@ -33,24 +33,26 @@ def steps(
 ) -> list[dict[str, Any]]:
     """The rows of a job whose steps transfer for so many ms; ``excess`` is more computation of ranks, in ms."""
     rows = []
+    began = START + (start + 100) * MS
     late = excess or {}
     slowest = max(late.values(), default=0)
     for number, transfer in enumerate(transfers):
-        begin = START + (start + 100 + number * PERIOD) * MS
+        begin = began + number * PERIOD * MS
         for rank, host in enumerate(HOSTS):
             compute = COMPUTE + late.get(rank, 0)
             waiting = COMPUTE + slowest - compute
             rows.append({
-                "ns": begin + (compute + waiting + transfer) * MS + rank, "job": job, "rank": rank, "node": host,
-                "interface": "eth1", "step": number + 1, "begin": begin, "compute": compute * MS,
+                "ns": begin + (compute + waiting + transfer) * MS + rank, "job": job, "began": began,
+                "rank": rank, "node": host, "interface": "eth1", "step": number + 1, "begin": begin,
+                "compute": compute * MS,
                 "communication": (waiting + transfer) * MS + rank, "waiting": waiting * MS,
                 "late": late.get(rank, 0) * MS,
             })  # fmt: skip
     return rows
 
 
-def description(ns: int, job: str = "small", roofline: int = 150) -> dict[str, Any]:
-    """The line of the job in ``jobs.jsonl``: a step takes ``roofline`` ms by arithmetic."""
+def description(rows: Sequence[dict[str, Any]], roofline: int = 150) -> dict[str, Any]:
+    """The line of the job of ``rows`` in ``jobs.jsonl``: a step takes ``roofline`` ms by arithmetic."""
     qps = [
         {
             "rank": rank, "qpn": 17 + rank, "peer_rank": peer, "peer_qpn": 30 + peer,
@@ -58,7 +60,8 @@ def description(ns: int, job: str = "small", roofline: int = 150) -> dict[str, A
         }
         for (rank, peer), path in _WAYS.items()
     ]  # fmt: skip
-    return {"ns": ns, "job": job, "size": 2**20, "roofline": roofline * MS, "tclass": 106, "qps": qps}
+    said = {"ns": max(row["ns"] for row in rows) + 1, "job": rows[0]["job"], "began": rows[0]["began"]}
+    return {**said, "size": 2**20, "roofline": roofline * MS, "tclass": 106, "qps": qps}
 
 
 def with_job(
@@ -72,7 +75,7 @@ def with_job(
     files.append_lines(made.folder.job_steps, rows)
     end = max(row["ns"] for row in rows)
     if described:
-        files.append_line(made.folder.jobs, description(end + 1, rows[0]["job"]))
+        files.append_line(made.folder.jobs, description(rows))
     while made.ns < end + 20 * STEP:
         happens(made)
         made.sample()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -73,13 +72,27 @@ def test_the_sampler_sends_each_job_once(file: Path) -> None:
     assert len(list(source.look(3 * INTERVAL))) == 8
 
 
+def test_the_sampler_sends_each_step_once_while_a_job_runs(file: Path) -> None:
+    source = FinishedSteps(file, 0)
+    state: Any = SimpleNamespace(job_steps=file)
+    rows = steps([60, 80, 70])
+    for number in (1, 2, 3):
+        recorded_command.stepped(state, [row for row in rows if row["step"] == number])
+        assert [(row["step"], row["rank"]) for row in source.look(number * INTERVAL)] == [
+            (number, rank) for rank in range(4)
+        ]
+    recorded_command.stepped(state, steps([60]))
+    assert [row["step"] for row in source.look(4 * INTERVAL)] == [1] * 4, "the next job"
+
+
 def test_a_live_view_shows_the_job_that_has_ended(tmp_path: Path) -> None:
     header: dict[str, Any] = {"fabric": "t", "time": "virtual", "sections": [], "port_events": None, "nodes": []}
     log = LogWriter(tmp_path / "log", header, 1, 0)
     rows = steps([60, 80], {2: 40})
     log.sample(rows[-1]["ns"] + MS, rows[-1]["ns"] + MS, 1, np.zeros(0, np.uint64))
     log.rows(job_steps.SCHEMA, rows[-1]["ns"] + MS, rows)
-    log.rows(job_steps.SCHEMA, rows[-1]["ns"] + MS, json.loads(json.dumps(rows)))  # the next job has the same name
+    later = [{**row, "began": row["began"] + 1} for row in rows]  # another job of the same name
+    log.rows(job_steps.SCHEMA, rows[-1]["ns"] + MS, later)
     log.flush()
     log.close()
     film = LiveFilm()

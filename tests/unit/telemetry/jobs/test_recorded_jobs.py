@@ -16,6 +16,7 @@ from tests.unit.telemetry.jobs.made_job import COMPUTE, HOSTS, MS, PERIOD, job_r
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Any
 
 
 def test_a_step_has_its_ranks_its_straggler_and_who_ended_last(tmp_path: Path) -> None:
@@ -62,14 +63,35 @@ def test_a_job_without_a_description_does_not_get_that_of_the_next_one(tmp_path:
     assert other.about is not None
 
 
+def test_jobs_of_one_name_at_the_same_time_are_two_jobs(tmp_path: Path) -> None:
+    """On other hosts, or on the same: their steps and descriptions are not mixed."""
+    first, second = steps([60, 60, 60]), steps([90, 90], start=PERIOD // 2)
+    made = job_run(tmp_path / "run", first)
+    with_job(made, second)
+    one, other = recorded_jobs(Recording.open(made.finished()))
+    assert (one.name, other.name) == ("small", "small #2")
+    assert [[each.begin for each in step.ranks] for step in one.steps] == begins(first)
+    assert [[each.begin for each in step.ranks] for step in other.steps] == begins(second)
+    assert (one.begin, other.begin) == (first[0]["began"], second[0]["began"])
+    assert one.about is not None
+    assert other.about is not None
+    assert (one.about.began, other.about.began) == (one.begin, other.begin)
+
+
+def begins(rows: list[dict[str, Any]]) -> list[list[int]]:
+    """When each step began, by step and rank."""
+    numbers = range(1, 1 + max(row["step"] for row in rows))
+    return [[row["begin"] for row in rows if row["step"] == number] for number in numbers]
+
+
 def test_each_slow_rank_of_a_thousand_is_found() -> None:
     rows = [
         (
             end := step * 300 * MS + (200 + 40 * (rank in {7, 999})) * MS,
             {
-                "job": "large", "rank": rank, "node": f"h{rank}", "interface": "eth1", "step": step,
-                "begin": step * 300 * MS, "compute": end - step * 300 * MS - 50 * MS, "communication": 50 * MS,
-                "waiting": 0, "late": 40 * MS * (rank in {7, 999}),
+                "job": "large", "began": 300 * MS, "rank": rank, "node": f"h{rank}", "interface": "eth1",
+                "step": step, "begin": step * 300 * MS, "compute": end - step * 300 * MS - 50 * MS,
+                "communication": 50 * MS, "waiting": 0, "late": 40 * MS * (rank in {7, 999}),
             },
         )
         for step in range(1, 11)
@@ -87,7 +109,9 @@ def test_a_recording_without_a_job_has_none(tmp_path: Path) -> None:
     assert recorded_jobs(Recording.open(made.finished())) == ()
 
 
-@pytest.mark.parametrize("line", ["[]", '{"ns": 1}', '{"ns": 1, "job": "a", "size": 1, "roofline": "x"}', "x\n{}"])
+@pytest.mark.parametrize(
+    "line", ["[]", '{"ns": 1}', '{"ns": 1, "job": "a", "began": 1, "size": 1, "roofline": "x"}', "x\n{}"]
+)
 def test_a_damaged_description_is_one_clear_line(tmp_path: Path, line: str) -> None:
     made = job_run(tmp_path / "run", steps([60]))
     made.folder.jobs.write_text(f"{line}\n", encoding="utf-8")

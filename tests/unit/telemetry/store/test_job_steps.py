@@ -26,7 +26,8 @@ def step(rank: int, number: int, **changed: Any) -> dict[str, Any]:
     """A step that ends at a time of its own, as ``rocelab job train`` writes it."""
     ns = START + number * STEP + rank
     return {
-        "ns": ns, "job": "small", "rank": rank, "node": f"h{rank + 1}", "interface": "eth1", "step": number,
+        "ns": ns, "job": "small", "began": START, "rank": rank, "node": f"h{rank + 1}", "interface": "eth1",
+        "step": number,
         "begin": ns - 30 * MS, "compute": 20 * MS, "communication": 10 * MS, "waiting": rank * MS, "late": -rank * MS,
     } | changed  # fmt: skip
 
@@ -48,7 +49,7 @@ def test_each_rank_is_a_series_of_steps(made: Made, ended: str) -> None:
     recording = Recording.open(made.finished() if ended == "finished" else made.killed())
     assert recording.grown == (SCHEMA.table,)
     (_, first), (key, second) = recording.table(SCHEMA.table)
-    assert key == ("small", 1)
+    assert key == ("small", START, 1)
     assert second.ns.tolist() == [START + number * STEP + 1 for number in (1, 2)]
     assert second.column("step").tolist() == [1, 2]
     assert second.column("late").tolist() == [-MS, -MS]
