@@ -29,7 +29,7 @@ _IN_GUEST: Final = (
     """set -eu
 checkout=$PWD kept=$1$PWD
 mount -t tmpfs -o mode=755 checkout /mnt
-tar -xf "$2" -C /mnt
+tar --warning=no-timestamp -xf "$2" -C /mnt
 for folder in """
     + " ".join(_FOLDERS)
     + """; do
