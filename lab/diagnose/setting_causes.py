@@ -199,7 +199,9 @@ def _is_learned(setting: DifferingSetting) -> bool:
 
 
 def _is_state(setting: DifferingSetting) -> bool:
-    """Return whether a difference is the state of a session, and not a setting of it."""
+    """Return whether a difference is the state of a session or a link, and not a setting of it."""
+    if setting.kind == "interface":
+        return setting.setting == "carrier"
     return setting.kind in {"bgp session", "bfd session"} and setting.setting not in _TIMERS
 
 

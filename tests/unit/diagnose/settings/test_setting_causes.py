@@ -339,7 +339,13 @@ def test_the_fix_of_a_session_shows_why_it_is_as_it_is(differs: DifferingSetting
 def test_the_fix_of_a_link_that_is_shut_does_not_show_its_sessions() -> None:
     shut = setting("leaf1", "interface swp1", "up", "swp1", value="no", expected="yes")
     down = setting("leaf1", "bgp session swp1", "state", "swp1", value="Idle", expected="Established")
-    (found,) = diagnosed([shut, down], causes=[cause("link-flap", f"leaf1:swp1--{PEERS['leaf1:swp1']}")]).causes
+    far, near = PEERS["leaf1:swp1"].split(":")
+    dark = [
+        setting(name, f"interface {port}", "carrier", port, value="no", expected="yes", against="plan")
+        for name, port in (("leaf1", "swp1"), (far, near))
+    ]
+    flap = cause("link-flap", f"leaf1:swp1--{PEERS['leaf1:swp1']}")
+    (found,) = diagnosed([shut, down, *dark], causes=[flap]).causes
     assert found.fix == "rocelab exec leaf1 -- ip link set swp1 up"
 
 
