@@ -294,6 +294,9 @@ def test_sessions_that_are_down_are_consequences_of_another_setting_at_either_en
         for number, name in enumerate(("leaf1", "leaf2", far))
     ]
     routes.append(setting(far, "route 10.0.0.0/31", value="absent", expected="present"))
+    by_plan = "via fe80::1 dev swp1, via fe80::2 dev swp2"
+    fewer = setting("leaf2", "route 10.0.0.6/31", "next hops", value="via fe80::2 dev swp2", expected=by_plan)
+    routes.append(fewer)
     (found,) = diagnosed([*down, *routes], unexplained=[anywhere]).causes
     assert (found.cause, set(found.places)) == ("session-differs", {"leaf1:swp1", f"{far}:{near}"})
     (found,) = diagnosed(routes, unexplained=[anywhere]).causes
