@@ -34,6 +34,8 @@ _START_TIMEOUT: Final = 120.0
 _POLL: Final = 0.02
 _DESCRIPTORS: Final = 3
 """Open files for each node: the daemon's output, and those of a client."""
+_SHOWN: Final = 80
+"""Maximum number of characters of an answer that an error message contains."""
 _CONFIGURATION: Final = """\
 configure system hostname {node}
 configure system chassisid {node}
@@ -87,7 +89,7 @@ class LldpSession:
     def neighbours(self, node: str) -> dict[str, list[LldpNeighbour]]:
         """Return the neighbours on each port of a node that has any; waits until its daemon answers.
 
-        Raises OperationFailed, with the daemon's last line, if it has ended.
+        Raises OperationFailed, with the daemon's last line, if it has ended, or if lldpcli prints something else.
         """
         daemon, _ = self._started[node]
         socket = f"{node}.sock"
@@ -98,7 +100,7 @@ class LldpSession:
             if (self._run / socket).exists():
                 done = process.run(command, check=False, directory=str(self._run))
                 if done.returncode == 0:
-                    return parse_neighbours(done.stdout, self._session)
+                    return parse_neighbours(done.stdout, self._session, node)
             if daemon.poll() is not None or time.monotonic() > deadline:
                 raise OperationFailed(f"{node}: lldpd does not run: {self._last_words(node)}")
             time.sleep(_POLL)
@@ -139,8 +141,20 @@ def lldp_session(namespaces: Mapping[str, Namespace], ports: Mapping[str, Sequen
             session.tidy()
 
 
-def parse_neighbours(text: str, session: str) -> dict[str, list[LldpNeighbour]]:
-    """Return the neighbours by port from lldpcli's format ``json0``, if ``session`` is their description."""
+def parse_neighbours(text: str, session: str, node: str) -> dict[str, list[LldpNeighbour]]:
+    """Return the neighbours by port from lldpcli's format ``json0``, if ``session`` is their description.
+
+    OperationFailed, with the first line of the text, if it has another form.
+    """
+    try:
+        return _parsed(text, session)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        first = next(iter(text.splitlines()), "")[:_SHOWN] or "nothing"
+        remedy = "reinstall the package lldpd"
+        raise OperationFailed(f"{node}: lldpcli prints no neighbours: {first}", remedy) from error
+
+
+def _parsed(text: str, session: str) -> dict[str, list[LldpNeighbour]]:
     found: dict[str, list[LldpNeighbour]] = {}
     entries = [each for part in json.loads(text).get("lldp", ()) for each in part.get("interface", ())]
     for entry in entries:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lab.cli.fabrics.lldp import exit_code
-from lab.errors import ExitCode
+from lab.errors import ExitCode, OperationFailed
 from lab.model.load import load_topology
 from lab.routing.lldp.cabling import CabledPort, CableState, compare_cabling
 from lab.routing.lldp.lldp_daemons import LldpNeighbour, parse_neighbours
@@ -48,7 +48,7 @@ def printed(*entries: dict[str, Any]) -> str:
 
 def test_each_port_has_its_neighbours() -> None:
     text = printed(entry("swp1", "h1", "eth1"), entry("swp2", "h2", "eth1"), entry("swp2", "h3", "eth2"))
-    assert parse_neighbours(text, SESSION) == {
+    assert parse_neighbours(text, SESSION, "leaf1") == {
         "swp1": [LldpNeighbour("h1", "eth1")],
         "swp2": [LldpNeighbour("h2", "eth1"), LldpNeighbour("h3", "eth2")],
     }
@@ -56,12 +56,31 @@ def test_each_port_has_its_neighbours() -> None:
 
 def test_other_daemons_on_the_same_ports_do_not_count() -> None:
     text = printed(entry("swp1", "sonic", "Ethernet0", session="SONiC"), entry("swp1", "h1", "eth1"))
-    assert parse_neighbours(text, SESSION) == {"swp1": [LldpNeighbour("h1", "eth1")]}
-    assert parse_neighbours(printed(), SESSION) == {}
+    assert parse_neighbours(text, SESSION, "leaf1") == {"swp1": [LldpNeighbour("h1", "eth1")]}
+    assert parse_neighbours(printed(), SESSION, "leaf1") == {}
 
 
 def test_a_frame_without_a_system_name_is_no_planned_neighbour() -> None:
-    assert parse_neighbours(printed(entry("swp1", "", "eth1")), SESSION) == {"swp1": [LldpNeighbour("", "eth1")]}
+    assert parse_neighbours(printed(entry("swp1", "", "eth1")), SESSION, "leaf1") == {
+        "swp1": [LldpNeighbour("", "eth1")]
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "2026-01-01 [WARN/control] unable to send", "[]", "null", '{"lldp": 3}', '{"lldp": [{"interface": [3]}]}',
+        printed({"name": "swp1"}), printed({**entry("swp1", "h1", "eth1"), "chassis": []}),
+        printed({**entry("swp1", "h1", "eth1"), "port": [{"id": [{"type": "ifname"}]}]}), "[" * 100_000,
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_none_is_one_line(text: str) -> None:
+    """lldpcli exits with 0 also when it prints something else."""
+    with pytest.raises(OperationFailed, match=r"^leaf1: lldpcli prints no neighbours: ") as raised:
+        parse_neighbours(text, SESSION, "leaf1")
+    assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < 200
+    assert raised.value.remedy
 
 
 def states(seen: dict[str, dict[str, list[LldpNeighbour]]], up: dict[str, set[str]] = UP) -> dict[str, str]:
