@@ -176,11 +176,16 @@ def _counted(recording: Recording, every: int) -> dict[str, Any]:
     return {
         "times": _steps(times),
         "ports": ports,
-        "received": {"says": measures.RDMA_RX_RATE.meaning, "devices": dict(_received(recording, chosen))},
+        "received": {**received_plot(), "devices": dict(_received(recording, chosen))},
         "again": dict(_again(recording, chosen)),
         "sessions": dict(_sessions(recording, chosen)),
         LIMITS: dict(_limits(recording, chosen)),
     }
+
+
+def received_plot() -> dict[str, Any]:
+    """Return title and caption of the plot of rates that RDMA devices receive: it replaces that of sent rates."""
+    return {"title": measures.RDMA_RX_RATE.heading, "says": measures.RDMA_RX_RATE.meaning}
 
 
 def _received(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple[str, list[int]]]:

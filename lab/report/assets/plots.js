@@ -53,14 +53,16 @@ function linesOf(kind) {
     return Object.entries(port.lanes).filter(([, lane]) => lane[kind.key] && lane[kind.key].some((value) => value > 0))
       .map(([priority, lane]) => ({name: priority === "" ? chosen : `priority ${priority}`, values: lane[kind.key]}));
   }
-  if (kind.key === "tx_bps" && received.length) return biggest(received);
+  if (isReceived(kind)) return biggest(received);
   const every = [...ports.values()].filter((port) => port[kind.key] && run.rates[port.name]);
   const switches = kind.key === "queue_bytes" ? every.filter((port) => !isHost(port.name)) : every;
   return biggest(switches.map((port) => ({name: port.name, values: port[kind.key]})));
 }
 
+const isReceived = (kind) => kind.key === "tx_bps" && chosen === null && received.length > 0;
+
 function saysOf(kind) {
-  if (kind.key === "tx_bps" && chosen === null && received.length) return run.received.says;
+  if (isReceived(kind)) return run.received.says;
   return kind.key === "queue_bytes" && chosen === null ? `${kind.says}, of switches` : kind.says;
 }
 
@@ -68,7 +70,7 @@ function plot(kind) {
   const lines = linesOf(kind);
   if (!lines.length) return null;
   const text = (value) => kind.key === "sessions" && !Number.isInteger(value) ? "" : written(value, kind.steps);
-  const panel = element("div", {class: "panel plot"}, element("div", {class: "caption"}, element("h2", {}, kind.title), element("p", {}, saysOf(kind))));
+  const panel = element("div", {class: "panel plot"}, element("div", {class: "caption"}, element("h2", {}, isReceived(kind) ? run.received.title : kind.title), element("p", {}, saysOf(kind))));
   shelf.append(panel);
   const axis = {stroke: colour("--muted"), grid: {stroke: colour("--line"), width: 1}, ticks: {stroke: colour("--line"), width: 1}, font: "11px sans-serif"};
   const made = new uPlot({
