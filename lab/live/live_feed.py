@@ -29,7 +29,8 @@ from lab.telemetry.read import measures
 from lab.telemetry.read.event_text import event_text
 from lab.telemetry.read.measures import LINK_TABLE
 from lab.telemetry.read.recording import RecordedEvent
-from lab.telemetry.sample import qp_rates, queue_pairs
+from lab.telemetry.sample import qp_rates, queue_pairs, routing_sessions
+from lab.telemetry.sample.kernel_events import KernelNews
 from lab.telemetry.store.port_event_frames import PortEventFrames
 from lab.telemetry.store.rawlog import FrameStream, LogFrameKind, sample_of
 from lab.telemetry.store.row_tables import columns_of, unpack
@@ -52,6 +53,8 @@ _MOST_EVENTS: Final = 50
 """Maximum number of events in one update; a last one reports how many more there were."""
 MOST_LIMITED: Final = 256
 """Maximum number of QPs with a rate limit that are followed at a time."""
+_SILENT: Final = 2 * routing_sessions.INTERVAL
+"""Nanoseconds within which a daemon that is reported as silent again is still silent, and not again."""
 _OUTPUT: Final = 10_000
 """Maximum number of characters of a command's output."""
 
@@ -99,6 +102,12 @@ class LiveFeed:
         self._groups: list[tuple[tuple[str, ...], _SeriesGroup]] = []
         self._received: dict[str, tuple[int, int]] = {}
         self._ports: PortEventFrames | None = None
+        self._news = KernelNews([])
+        self._links: dict[str, bool] = {}
+        """Whether each port of the fabric is up."""
+        self._lost: dict[tuple[str, str], dict[tuple[str, ...], int]] = {}
+        """By node and daemon: the sessions of a daemon that is lost, and whether they were up."""
+        self._silent: dict[tuple[str, str], int] = {}
         self._numbers: dict[tuple[str, ...], int] = {}
         self._values: dict[int, int] = {}
         self._next = 0
@@ -148,13 +157,18 @@ class LiveFeed:
         elif frame.kind == LogFrameKind.PORT_EVENTS and self._ports is not None:
             for event in self._ports.events(frame.data):
                 self._take_port_event(event)
+        elif frame.kind == LogFrameKind.KERNEL_NEWS:
+            self._take_news(frame.ns, bytes(frame.data))
         elif frame.kind == LogFrameKind.ROWS:
-            schema, rows = unpack(frame.data)
-            for row in columns_of(schema, np.full(len(rows), frame.ns), rows).dicts():
-                if schema.table == queue_pairs.SCHEMA.table:
-                    self._take_queue_pair(row)
-                elif schema.table == qp_rates.SCHEMA.table:
-                    self._take_limit(row)
+            self._take_rows(frame)
+
+    def _take_rows(self, frame: LogFrame) -> None:
+        schema, rows = unpack(frame.data)
+        for row in columns_of(schema, np.full(len(rows), frame.ns), rows).dicts():
+            if schema.table == queue_pairs.SCHEMA.table:
+                self._take_queue_pair(row)
+            elif schema.table == qp_rates.SCHEMA.table:
+                self._take_limit(row)
 
     def _begin(self, header: dict[str, Any]) -> None:
         self.name, self.time = header["fabric"], header.get("time", "")
@@ -162,6 +176,11 @@ class LiveFeed:
         highest = max((int(each.words.max()) for each in self._sections.values() if each.words.size), default=-1)
         self._words = np.zeros(highest + 1, np.uint64)
         self._ports = PortEventFrames(header["port_events"]) if header.get("port_events") else None
+        self._news = KernelNews(header["nodes"])
+        self._links = {str(port): bool(up) for port, up in header.get("links", {}).items()}
+        for port, up in self._links.items():
+            if not up:
+                self._set(("links", port), 0)
         for measure in PLAYED:
             self._follow("ports", measure, [each for each in measure.columns if each[0] != LINK_TABLE])
         for measure in PLAYED_LINK:
@@ -235,6 +254,18 @@ class LiveFeed:
             text = "PFC storm" if event["kind"] == "storm" else "PFC storm over"
             self._tell(at, "Watchdog", f"{port} queue {number}: {text}", port)
 
+    def _take_news(self, ns: int, data: bytes) -> None:
+        """Report ports of the fabric whose link goes down or up. Only ports that were ever down have a series."""
+        for event in self._news.events(ns, int.from_bytes(data[:2], "little"), data[2:]):
+            if event["kind"] != "link":
+                continue
+            port, up = f"{event['node']}:{event['interface']}", bool(event["up"])
+            if self._links.get(port, up) is not up:
+                self._links[port] = up
+                self._set(("links", port), int(up))
+                at = (ns - self.start) // _US if self.start else 0
+                self._tell(at, "Link", f"{port} is {'up' if up else 'down'}", port)
+
     def _take_event(self, ns: int, told: dict[str, Any]) -> None:
         known = {name: str(told.pop(name, "")) for name in ("source", "kind", "node", "interface")}
         at = (ns - self.start) // _US if self.start else 0
@@ -242,6 +273,8 @@ class LiveFeed:
         match known["source"]:
             case "routing" if known["kind"] in UP:
                 self._take_session(at, place, known["kind"], told)
+            case "routing" if known["kind"].startswith("daemon_") and not self._is_news(ns, known, told):
+                pass
             case "routing" | "rdma":
                 event = RecordedEvent(ns, at / 1e6, **known, data=told)
                 self._tell(at, known["source"].capitalize(), f"{place} {event_text(event)}", place)
@@ -251,6 +284,29 @@ class LiveFeed:
                 self._take_command(ns, told)
             case "job":
                 self._take_step(ns, place, told)
+
+    def _is_news(self, ns: int, known: Mapping[str, str], told: Mapping[str, Any]) -> bool:
+        """Take an event of a daemon; return whether it is not the repetition of one.
+
+        A daemon that is lost has no sessions that are up. If it comes back, it has those that it had before: it
+        reports the differences.
+        """
+        key = known["node"], str(told.get("daemon", ""))
+        if known["kind"] == "daemon_silent":
+            last, self._silent[key] = self._silent.get(key, 0), ns
+            return not last or ns - last > _SILENT
+        if known["kind"] == "daemon_lost" and (kind := routing_sessions.SESSION_KINDS.get(key[1])):
+            self._lost[key] = {
+                path: self._values[number]
+                for path, number in self._numbers.items()
+                if path[0] == "sessions" and path[1].startswith(f"{key[0]}:") and path[1].endswith(f" {kind}")
+            }
+            for path in self._lost[key]:
+                self._set(path, 0)
+        elif known["kind"] == "daemon_back":
+            for path, value in self._lost.pop(key, {}).items():
+                self._set(path, value)
+        return True
 
     def _take_session(self, at: int, place: str, kind: str, told: Mapping[str, Any]) -> None:
         self._set(("sessions", f"{place} {kind}"), int(told.get("state") == UP[kind]))

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lab import __version__
 from lab.model.draw.svg import draw_svg
 from lab.report.page import PLAYER_SCRIPTS, asset, embedded, filled, script_hash, script_of
-from lab.report.playback import PLAYED, described, plots_of
-from lab.telemetry.read import measures
+from lab.report.playback import PLAYED, described, plots_of, received_plot
 
 if TYPE_CHECKING:
     from lab.model.topology import Topology
@@ -46,13 +45,13 @@ def empty_run(topology: Topology, name: str, hz: float) -> dict[str, Any]:
     lists = ("phases", "faults", "moments", "standstills", "steps", "commands", "packets", "times", "jobs")
     return {
         **{key: [] for key in lists},
-        **{key: {} for key in ("pauses", "ports", "again", "sessions", "limits")},
+        **{key: {} for key in ("pauses", "ports", "again", "sessions", "limits", "links")},
         "live": True,
         "name": name,
         "hz": hz,
         "seconds": 0,
         "opening": 0,
-        "received": {"says": measures.RDMA_RX_RATE.meaning, "devices": {}},
+        "received": {**received_plot(), "devices": {}},
         "rates": {str(end): link.rate for link in topology.links for end in link.ends},
         "hosts": [node.name for node in topology.hosts],
         "measures": {measure.name: described(measure) for measure in PLAYED},

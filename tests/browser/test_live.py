@@ -10,6 +10,7 @@ from lab.model.load import read_topology
 from lab.report.page import asset
 from lab.scenario import library
 from lab.telemetry.loopback_server import LOOPBACK
+from lab.telemetry.read.measures import RDMA_RX_RATE, TX_RATE
 from lab.telemetry.sample import queue_pairs
 from lab.telemetry.sample.qp_rates import SCHEMA
 from tests.browser.chromium import Tab
@@ -18,7 +19,7 @@ from tests.patience import until as await_state
 from tests.unit.live.served import Live, serving
 from tests.unit.report.test_limits import row
 from tests.unit.scenario.test_judge import LINK
-from tests.unit.telemetry.made import STEP, Made
+from tests.unit.telemetry.made import RDMA, STEP, Made
 from tests.unit.telemetry.played import queue_pair
 
 if TYPE_CHECKING:
@@ -163,6 +164,46 @@ def test_sessions_queue_pairs_and_commands(tab: Tab, running: Running) -> None:
     scrub(tab, 1.0)
     assert tab.run(TEXT.format("now-sessions")).startswith("BGP: 2 of 2 up")
     assert "no queue pair" in tab.run(TEXT.format("now-qps"))
+
+
+def test_a_link_that_is_down_is_drawn_until_it_is_up(tab: Tab, running: Running) -> None:
+    running.move(SECOND)
+    running.made.link("leaf1:swp1", up=False)
+    running.move(SECOND)
+    grown(tab, 2.0)
+    down = "[...document.querySelectorAll('.port.down')].map((it) => it.dataset.port)"
+    assert tab.run(down) == ["leaf1:swp1"]
+    assert "link down" in tab.run("document.querySelector('.legend').textContent")
+    assert "leaf1:swp1 is down" in tab.run(TEXT.format("steps"))
+    scrub(tab, 0.5)
+    assert tab.run(down) == []
+    tab.press("End")
+    assert tab.run(down) == ["leaf1:swp1"]
+    late = Tab(tab._browser, running.live.server.url)
+    until(late, f"{TEXT.format('state')} === 'live'")
+    running.made.link("leaf1:swp1", up=True)
+    running.move(SECOND)
+    grown(late, 1.0)  # the first tab is in the background: its frames are not drawn
+    assert late.run(down) == []
+    late.press("Home")
+    assert late.run(down) == ["leaf1:swp1"]
+    late.close()
+
+
+def test_rates_that_nics_receive_have_their_own_title(browser: Chromium, tmp_path: Path) -> None:
+    """They take the place of the rates that ports send."""
+    with serving(TOPOLOGY) as live:
+        running = Running(live, Made(tmp_path / "run", TOPOLOGY, hosts=("h4",)))
+        running.move(2)
+        tab = Tab(browser, live.server.url)
+        until(tab, f"{TEXT.format('state')} === 'live'")
+        for _ in range(SECOND):
+            running.made.devices[0, RDMA.index("rcvd_bytes")] += LINK
+            running.move(1)
+        titles = "[...document.querySelectorAll('.plot h2')].map((it) => it.textContent)"
+        until(tab, f"{titles}.includes('{RDMA_RX_RATE.heading}')")
+        assert TX_RATE.heading not in tab.run(titles)
+        tab.close()
 
 
 def test_after_a_gap_the_past_remains_and_what_lasts_goes_on(tab: Tab, running: Running) -> None:

@@ -72,6 +72,7 @@ function buildPort(name, wire, at, half, over) {
   shape("circle", {class: "wound", r: 13}, inner);
   shape("circle", {class: "dot", r: 5}, inner);
   shape("path", {class: "bars", d: "M-2.4 -2.4h1.6v4.8h-1.6z M0.8 -2.4h1.6v4.8h-1.6z"}, inner);
+  shape("path", {class: "cross", d: "M-5 -5L5 5M-5 5L5 -5"}, inner);
   const number = shape("text", {class: "order", y: 3.4, "text-anchor": "middle"}, inner);
   number.textContent = order.has(name) ? order.get(name).number : "";
   group.addEventListener("click", () => choose(name));

@@ -37,6 +37,7 @@ function setValue(number, value, index) {
   if (!one) return;
   if (one.base) one.value = value;  // counters count from the moment when the page was opened
   const early = one.fresh && one.path[0] === "sessions";  // the first state also held before
+  if (one.fresh && one.path[0] === "links" && index) change(one, 1, 0);  // a link is reported when it goes down
   if (one.fresh && one.path[0] === "limits" && index) change(one, run.rates[one.path[1].split(" ")[0]] || 0, 0);
   one.base = one.fresh = false;
   change(one, value, early ? 0 : index);
@@ -186,6 +187,7 @@ function readAgain() {
   ports.clear();
   for (const name of Object.keys(run.ports)) ports.set(name, readPort(name));
   readLines();
+  readLinks();
   sortLimits();
   findDeepest();
   $("scrub").max = end;
@@ -344,6 +346,7 @@ function beginLive() {
   KEYS.End = goLive;
   history.replaceState(null, "", location.pathname);
   begin();
+  document.querySelector(".legend .key.fault").parentNode.replaceChildren(element("span", {class: "key cross"}, "×"), " link down");
   $("steps").replaceChildren(element("li", {class: "legend"}, "Nothing has happened since this page was opened."));
   for (const hint of $("commands").querySelectorAll(".hint")) hint.textContent = "No command was run since this page was opened.";
   $("state").addEventListener("click", goLive);

@@ -74,7 +74,26 @@ function sessionsAt(t) {
     ...(down.length ? [table(["session", "protocol", "state"], down, "")] : []));
 }
 
+// By port that was ever down: whether its link is up, at each sample.
+const linkStates = new Map();
+
+function readLinks() {
+  linkStates.clear();
+  for (const [name, changes] of Object.entries(run.links)) linkStates.set(name, unfolded(changes));
+}
+
+function drawLinks(t) {
+  const sample = sampleAt(t);
+  for (const [name, view] of drawn) {
+    const states = linkStates.get(name), down = Boolean(states) && states[sample] === 0;
+    view.half.classList.toggle("down", down);
+    view.group.classList.toggle("down", down);
+    if (down) view.title.textContent += ", link down";
+  }
+}
+
 function showNow(t) {
+  drawLinks(t);
   const pairs = queuePairsAt(t);
   $("now-pauses").replaceChildren(table(["by", "paused port", "priority", "of the time", "now"], pausesAt(t), "no port is paused"));
   $("qp-count").textContent = pairs.length ? `${pairs.length}` : "";

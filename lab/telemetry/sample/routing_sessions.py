@@ -35,7 +35,7 @@ _PRESENT: Final = "echo present"
 _COMMANDS: Final = {
     "bgpd": "show bgp summary json", "bfdd": "show bfd peers json", **LOOKS, "zebra": _PRESENT, "pimd": _PRESENT,
 }  # fmt: skip
-_KINDS: Final = {"bgpd": "bgp", "bfdd": "bfd", "ospfd": "ospf", "ospf6d": "ospf6", "isisd": "isis"}
+SESSION_KINDS: Final = {"bgpd": "bgp", "bfdd": "bfd", "ospfd": "ospf", "ospf6d": "ospf6", "isisd": "isis"}
 """The kind of events of each daemon's sessions."""
 _ADJACENCIES: Final = {"ospfd": parse_ospf, "ospf6d": parse_ospf6, "isisd": parse_isis}
 _DAY: Final = 86_400.0
@@ -100,7 +100,7 @@ class Sessions:
     @property
     def are_known(self) -> bool:
         """Whether every daemon with sessions has answered once, or is gone."""
-        return all(each.answered or each.lost for each in self._daemons if each.name in _KINDS)
+        return all(each.answered or each.lost for each in self._daemons if each.name in SESSION_KINDS)
 
     def look(self, now: int) -> Iterator[dict[str, Any]]:
         """Poll the daemons that are due, and yield an event for each change in answers that have arrived."""
@@ -122,7 +122,7 @@ class Sessions:
         said = vty.answer() if daemon.waiting else None
         if said is not None:
             daemon.waiting, daemon.answered = False, True
-            if daemon.name in _KINDS:
+            if daemon.name in SESSION_KINDS:
                 yield from changes(daemon.node, daemon.name, daemon.known, json.loads(said), now)
         if now < daemon.next_look:
             return
@@ -163,7 +163,7 @@ def changes(node: str, daemon: str, known: dict[str, SessionState], said: Any, n
             if not before.state and interface in ages:
                 more["age"] = ages[interface]
             yield {
-                "source": "routing", "kind": _KINDS[daemon], "node": node, "interface": interface,
+                "source": "routing", "kind": SESSION_KINDS[daemon], "node": node, "interface": interface,
                 "state": after.state, "before": before.state, **more,
             }  # fmt: skip
     known.clear()
@@ -175,7 +175,7 @@ def _ages(daemon: str, said: Any) -> dict[str, float]:
     if daemon == "bfdd":
         return {peer["interface"]: peer["uptime"] for peer in said if peer["status"] == "up" and "uptime" in peer}
     if daemon in _ADJACENCIES:
-        up = UP[_KINDS[daemon]]
+        up = UP[SESSION_KINDS[daemon]]
         adjacencies = _ADJACENCIES[daemon](said).items()
         return {interface: age for interface, (state, age) in adjacencies if state == up and age < _DAY}
     return {each.interface: each.uptime for each in parse_sessions(said) if each.established}

@@ -15,7 +15,8 @@ from lab.dataplane import port_maps
 from lab.dataplane.events import Tail
 from lab.errors import OperationFailed
 from lab.kernel.netlink import netlink_events
-from lab.kernel.netlink.interfaces import indices
+from lab.kernel.netlink.interfaces import indices, interfaces
+from lab.kernel.netlink.netlink_events import EventGroup
 from lab.kernel.packets.live_capture import LiveCapture
 from lab.kernel.process.time_source import lives_in
 from lab.rdma import rxe
@@ -54,8 +55,8 @@ def sampling(folder: Folder, fabric: Fabric, hz: float) -> ChildProcess:
 def watching(fabric: Fabric, hz: float, descriptor: int, view: Path | None = None) -> ChildProcess:
     """Start the process that samples a fabric for a live reader; it takes over the descriptor.
 
-    Events of the kernel are not logged. Those of ports are only logged with ``view``, a folder that gets records of
-    commands and jobs (``recorders.viewing``), which are logged, too.
+    With ``view``, a folder that gets records of commands and jobs (``recorders.viewing``), these are logged, and the
+    events of ports and links, too. Other events of the kernel are not logged.
     """
     return _sampling(f"the sampler of {fabric.name}", descriptor, fabric, hz, view)
 
@@ -81,7 +82,12 @@ def _sampler(target: Path | int, fabric: Fabric, hz: float, view: Path | None, o
     listeners = []
     if isinstance(target, Path):
         listeners = [opened.enter_context(netlink_events.listener(fabric.namespace(node.name))) for node in nodes]
-    elif view is None:
+    elif view is not None:
+        listeners = [
+            opened.enter_context(netlink_events.listener(fabric.namespace(node.name), EventGroup.LINK))
+            for node in nodes
+        ]
+    else:
         tail = None
     sessions = Sessions({node.name: fabric.router(node.name) for node in fabric.topology.switches}, start)
     opened.callback(sessions.close)
@@ -96,6 +102,13 @@ def _sampler(target: Path | int, fabric: Fabric, hz: float, view: Path | None, o
         "port_events": described,
         "nodes": [{"name": node.name, "interfaces": _interfaces(fabric, node.name)} for node in nodes],
     }
+    if view is not None:  # after the listeners were opened: no change is missed
+        header["links"] = {
+            f"{node.name}:{name}": state.up
+            for node in nodes
+            for name, state in interfaces(fabric.namespace(node.name)).items()
+            if name in fabric.plan[node.name].interfaces
+        }
     log = LogWriter(target, header, start, sum(source.width for source in sources))
     opened.callback(log.close)
     counted = next((source for source in sources if isinstance(source, RdmaSource)), None)

@@ -203,6 +203,53 @@ def test_commands_and_steps_of_jobs_are_shown(tmp_path: Path) -> None:
     assert event["at"] == 2 * STEP // 1000
 
 
+def test_links_that_go_down_are_reported_and_have_a_series(tmp_path: Path) -> None:
+    made = storm(tmp_path)
+    for up in (True, False, False, True, False):  # the first is no change
+        made.link("leaf1:swp1", up=up)
+        made.sample()
+    made.link("leaf1:other", up=False)  # no port of the topology
+    made.sample()
+    feed, found = updates_of(made)
+    page = Page()
+    for update in found:
+        page.take(update)
+    links = {path[1]: values[-6:] for path, values in page.series.items() if path[0] == "links"}
+    assert links == {"leaf1:swp1": [0, 0, 0, 1, 0, 0]}
+    texts = [(each["word"], each["text"], each["ports"]) for each in page.others["events"]]
+    assert texts == [("Link", f"leaf1:swp1 is {state}", ["leaf1:swp1"]) for state in ("down", "up", "down")]
+    assert any(path == ["links", "leaf1:swp1"] for _, *path in feed.snapshot()["series"])
+
+
+def test_a_lost_daemon_has_no_session_that_is_up(tmp_path: Path) -> None:
+    """One that comes back has them again: it would report those that it has not."""
+    made = storm(tmp_path)
+
+    def take(**told: Any) -> None:
+        made.event(made.ns, source="routing", node="leaf1", **told)
+        made.sample()
+
+    for kind, state in (("bgp", "Established"), ("bfd", "up")):
+        take(kind=kind, interface="swp1", state=state, before="")
+    take(kind="bgp", interface="swp2", state="Idle", before="")
+    for kind in ("daemon_lost", "daemon_back"):
+        take(kind=kind, daemon="bgpd")
+    page = page_of(made)
+    found = {path[1]: values[-2:] for path, values in page.series.items() if path[0] == "sessions"}
+    assert found == {"leaf1:swp1 bgp": [0, 1], "leaf1:swp2 bgp": [0, 0], "leaf1:swp1 bfd": [1, 1]}
+
+
+def test_a_silent_daemon_is_reported_once(tmp_path: Path) -> None:
+    """The sampler reports it each second."""
+    made = storm(tmp_path)
+    for second in (0, 1, 2, 9):
+        at = made.ns + second * 10**9
+        made.event(at, source="routing", kind="daemon_silent", node="leaf1", daemon="bgpd")
+    made.sample()
+    events = page_of(made).others["events"]
+    assert [each["text"] for each in events] == ["leaf1 daemon silent daemon bgpd"] * 2
+
+
 def test_a_burst_of_events_is_bounded(tmp_path: Path) -> None:
     made = storm(tmp_path)
     for number in range(1000):

@@ -6,6 +6,8 @@ RDMA devices are an array, too, with a row for each of ``hosts``, which are host
 from __future__ import annotations
 
 import json
+import socket
+import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,7 +66,9 @@ class Made:
             "sections": [section.as_data() for section in (*self._source.sections, *self._rdma())],
             "port_events": describe_events(self.numbering),
             "nodes": [{"name": node.name, "interfaces": {}} for node in topology.nodes],
+            "links": {str(end): True for link in topology.links for end in link.ends},
         }
+        self._nodes = [node.name for node in topology.nodes]
         self.log = LogWriter(self.folder.log, header, START, self._source.width + self.devices.size)
 
     def _rdma(self) -> list[CounterTable]:
@@ -97,6 +101,12 @@ class Made:
         """Something that a router told."""
         self.log.frame(LogFrameKind.EVENT, ns, json.dumps(told).encode())
 
+    def link(self, port: str, *, up: bool) -> None:
+        """A message of the kernel, when the link of a port goes up or down."""
+        node, _, interface = port.partition(":")
+        number = self._nodes.index(node).to_bytes(2, "little")
+        self.log.frame(LogFrameKind.KERNEL_NEWS, self.ns, number + newlink(interface, up=up))
+
     def killed(self) -> Path:
         """What is left when its recorder is killed now."""
         self.log.flush()
@@ -108,6 +118,16 @@ class Made:
         path = self.killed()
         finish(self.folder, {**self.about, "skipped": 0, "why": ""})
         return path
+
+
+def newlink(name: str, mac: str = "02:00:00:00:00:01", *, up: bool = True) -> bytes:
+    """An interface as the kernel reports it (RTM_NEWLINK, <linux/rtnetlink.h>)."""
+    content = struct.pack("=BxHiII", socket.AF_UNSPEC, 1, 2, 1, 0)
+    state = bytes([6 if up else 2, 0, 0, 0])
+    for number, value in ((1, bytes.fromhex(mac.replace(":", ""))), (3, f"{name}\0".encode()),
+                          (4, struct.pack("=I", 9000)), (16, state)):  # fmt: skip
+        content += struct.pack("=HH", 4 + len(value), number) + value.ljust(-(-len(value) // 4) * 4, b"\0")
+    return struct.pack("=IHHII", 16 + len(content), 16, 0, 0, 0) + content
 
 
 def plain_run(path: Path, sent: int, dropped: int = 0) -> Path:

@@ -9,10 +9,9 @@ from ipaddress import ip_network
 import pytest
 
 from lab.telemetry.sample.kernel_events import KernelNews
+from tests.unit.telemetry.made import newlink
 
 NEW, GONE = 24, 25
-LINK = 16
-ADDRESS, NAME, MTU, OPERSTATE = 1, 3, 4, 16
 DST, OIF, PRIORITY, TABLE = 1, 4, 6, 15
 COMPAT = 252
 """What the header has of a table whose number does not fit (RT_TABLE_COMPAT)."""
@@ -31,15 +30,6 @@ def route(
                           (PRIORITY, struct.pack("=I", metric)), (TABLE, struct.pack("=I", table))):  # fmt: skip
         content += struct.pack("=HH", 4 + len(value), number) + value
     return struct.pack("=IHHII", 16 + len(content), kind, 0, 0, 0) + content
-
-
-def link(mac: str) -> bytes:
-    """The interface swp1, which is up, as the kernel tells of it."""
-    content = struct.pack("=BxHiII", socket.AF_UNSPEC, 1, 2, 1, 0)
-    for number, value in ((ADDRESS, bytes.fromhex(mac.replace(":", ""))), (NAME, b"swp1\0\0\0\0"),
-                          (MTU, struct.pack("=I", 9000)), (OPERSTATE, b"\x06\0\0\0")):  # fmt: skip
-        content += struct.pack("=HH", 4 + len(value), number) + value.ljust(-(-len(value) // 4) * 4, b"\0")
-    return struct.pack("=IHHII", 16 + len(content), LINK, 0, 0, 0) + content
 
 
 @pytest.fixture
@@ -79,7 +69,7 @@ def test_a_daemon_has_one_route_to_a_prefix_whatever_its_metric(news: KernelNews
 
 def test_a_link_tells_its_mac_and_another_one_is_news(news: KernelNews) -> None:
     macs = ("02:1a:00:01:00:01", "02:1a:00:01:00:01", "02:00:00:00:dd:dd")
-    told = [event for mac in macs for event in news.events(7, 0, link(mac))]
+    told = [event for mac in macs for event in news.events(7, 0, newlink("swp1", mac))]
     assert [(each["interface"], each["mac"], each["mtu"], each["up"]) for each in told] == [
         ("swp1", macs[0], 9000, True), ("swp1", macs[2], 9000, True),
     ]  # fmt: skip
