@@ -136,7 +136,9 @@ def stepped(state: FabricState, steps: Sequence[dict[str, Any]]) -> None:
     from lab.telemetry.store.recording_folder import append_lines  # noqa: PLC0415 - needed only for jobs
 
     _every(state, "JOB_STEP", steps)
-    with contextlib.suppress(OSError):  # a full disk, or the fabric is gone
+    if not state.job_steps.parent.is_dir():
+        return  # the fabric is gone, and so is its folder: a job has no lock
+    with contextlib.suppress(OSError):  # a full disk
         if steps[0]["step"] > 1:
             append_lines(state.job_steps, steps)
             return

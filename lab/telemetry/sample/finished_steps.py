@@ -1,12 +1,13 @@
-"""The steps of the last training job on a fabric, from the file that ``rocelab job train`` leaves in its state."""
+"""The steps of the last training job on a fabric: ``rocelab job train`` adds them to a file of its state."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import InvalidInput
-from lab.telemetry.store.job_steps import read_steps
+from lab.telemetry.store.job_steps import parse_steps, read_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,31 +20,38 @@ INTERVAL: Final = 10**9
 
 
 class FinishedSteps:
-    """Reads the steps that are new since the last look: a job adds to its file, and the next job replaces it."""
+    """Reads the steps that are new since the last look: a job adds to its file, and the next job replaces it.
+
+    Each look reads only what was added, because the file of a long job is large. Times are not in the order of the
+    lines: a rank may end a step before another one ends the step before, and two jobs may write to one file.
+    """
 
     def __init__(self, path: Path, now: int) -> None:
         self._path = path
         self._next_look = now
-        self._known: tuple[int, int, int] | None = None  # inode, size and time of the last change
-        self._read = 0  # steps of that file
+        self._file: tuple[int, bytes] = 0, b""  # inode and first line, because inodes are used again
+        self._read = 0  # octets of that file
 
     def look(self, now: int) -> Iterator[dict[str, Any]]:
         """Yield a row of ``job_steps.SCHEMA`` for each step of a rank, if a look is due and there are new ones."""
         if now < self._next_look:
             return
         self._next_look = now + INTERVAL
-        with contextlib.suppress(OSError):
-            stat = self._path.stat()
-            known = stat.st_ino, stat.st_size, stat.st_mtime_ns
-            if known == self._known:
-                return
-            if self._known is None or known[0] != self._known[0]:
-                self._read = 0
-            self._known = known
-            steps = last_steps(self._path)
-            found = [] if steps is None else steps.dicts()
-            yield from found[self._read :]
-            self._read = len(found)
+        with contextlib.suppress(OSError, InvalidInput):
+            steps = parse_steps(self._added().decode("utf-8", "replace"), self._path)
+            yield from () if steps is None else steps.dicts()
+
+    def _added(self) -> bytes:
+        """Return the complete lines that were added to the file since the last look; all of another file."""
+        with self._path.open("rb") as file:
+            found = os.fstat(file.fileno()).st_ino, file.readline()
+            if found != self._file:
+                self._file, self._read = found, 0
+            file.seek(self._read)
+            octets = file.read()
+        complete = octets[: octets.rfind(b"\n") + 1]
+        self._read += len(complete)
+        return complete
 
 
 def last_steps(path: Path) -> RowColumns | None:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lab.telemetry.store.recording_folder import damage_as_invalid, read_lines
+from lab.telemetry.store.recording_folder import damage_as_invalid, parse_lines, read_lines
 from lab.telemetry.store.row_tables import RowSchema, columns_of, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from lab.telemetry.store.recording_folder import Folder
@@ -42,8 +42,17 @@ def step_tables(folder: Folder) -> Mapping[str, RowColumns]:
 
 def read_steps(path: Path) -> RowColumns | None:
     """Return the steps in a file, ordered by time; None if there are none. InvalidInput if it is damaged."""
+    return _columns(read_lines(path), path)
+
+
+def parse_steps(text: str, path: Path) -> RowColumns | None:
+    """Return the steps in some lines of a file, as ``read_steps`` does for all of them."""
+    return _columns(parse_lines(text, path), path)
+
+
+def _columns(every: Iterable[dict[str, Any]], path: Path) -> RowColumns | None:
     with damage_as_invalid(path):
-        lines: list[dict[str, Any]] = sorted(read_lines(path), key=lambda line: int(line["ns"]))
+        lines = sorted(every, key=lambda line: int(line["ns"]))
         if not lines:
             return None
         _require_types(lines)

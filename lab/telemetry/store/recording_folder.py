@@ -270,11 +270,17 @@ def read_json(path: Path) -> Any:
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the objects of a JSON-lines file. An incomplete last line is ignored: its writer was killed."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+        text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return
     except OSError as error:
         raise invalid(path, f"cannot be read: {error.strerror}") from error
+    yield from parse_lines(text, path)
+
+
+def parse_lines(text: str, path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the objects of JSON lines as ``read_lines`` does; errors name ``path``."""
+    lines = text.split("\n")
     for number, line in enumerate(lines, start=1):
         if not line:
             continue

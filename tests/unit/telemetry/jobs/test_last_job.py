@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,41 @@ def test_the_sampler_sends_each_step_once_while_a_job_runs(file: Path) -> None:
         ]
     recorded_command.stepped(state, steps([60]))
     assert [row["step"] for row in source.look(4 * INTERVAL)] == [1] * 4, "the next job"
+
+
+def test_the_sampler_sends_each_step_once_whatever_the_order_of_times(file: Path) -> None:
+    """A rank ends its second step before another ends its first; then a job that began earlier adds a step."""
+    source = FinishedSteps(file, 0)
+    state: Any = SimpleNamespace(job_steps=file)
+    rows = steps([60, 80])
+    first, second = ([row for row in rows if row["step"] == number] for number in (1, 2))
+    first[3]["ns"] = second[3]["ns"] - MS
+    earlier = [row for row in steps([60, 80], job="earlier", start=-50) if row["step"] == 2]
+    sent = []
+    for number, added in enumerate((first, second, earlier)):
+        recorded_command.stepped(state, added)
+        sent.append(sorted((row["job"], row["step"], row["rank"]) for row in source.look(number * INTERVAL)))
+    assert sent == [
+        [(job, step, rank) for rank in range(4)] for job, step in (("small", 1), ("small", 2), ("earlier", 2))
+    ]
+
+
+def test_the_sampler_sends_a_step_once_its_line_is_complete(file: Path) -> None:
+    source = FinishedSteps(file, 0)
+    lines = [json.dumps(row).encode() + b"\n" for row in steps([60])]
+    sent = []
+    for number, octets in enumerate((lines[0][:40], lines[0][40:] + lines[1] + lines[2][:-1], b"\n" + lines[3])):
+        with file.open("ab") as opened:
+            opened.write(octets)
+        sent.append([row["rank"] for row in source.look(number * INTERVAL)])
+    assert sent == [[], [0, 1], [2, 3]]
+
+
+def test_a_step_does_not_bring_back_the_folder_of_a_fabric_that_is_gone(file: Path) -> None:
+    state: Any = SimpleNamespace(job_steps=file.parent / "gone" / file.name)
+    for rows in (steps([60]), [{**row, "step": 2} for row in steps([60])]):
+        recorded_command.stepped(state, rows)
+    assert not state.job_steps.parent.exists()
 
 
 def test_a_live_view_shows_the_job_that_has_ended(tmp_path: Path) -> None:
