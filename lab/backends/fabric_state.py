@@ -124,7 +124,7 @@ class FabricState:
 
     @property
     def job_steps(self) -> Path:
-        """The steps of the last training job that ended, JSON lines; absent if there was none."""
+        """The steps of the last training job, as far as all ranks have ended them, JSON lines; absent if none."""
         return self.directory / "job_steps.jsonl"
 
     @property

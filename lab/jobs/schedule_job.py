@@ -73,4 +73,7 @@ def run_schedule(
         report(what, done, of)
         look(ranks)
 
-    return ranks, job_session.run_ranks(ranks, waits, seen)
+    try:
+        return ranks, job_session.run_ranks(ranks, waits, seen)
+    finally:
+        look(ranks)  # steps that ended just before the job failed

@@ -326,7 +326,7 @@ class LiveFeed:
         )
 
     def _take_step(self, ns: int, place: str, told: Mapping[str, Any]) -> None:
-        """Report a step of a job at the time when it ended: the job reports its steps at its end."""
+        """Report a step of a rank at the time when it ended: the job reports it once all ranks have ended it."""
         took = format_time((int(told["compute"]) + int(told["communication"])) / _NS)
         waits = format_time(int(told["communication"]) / _NS)
         step = f"{told['job']}, step {told['step']} of rank {told['rank']} at {place}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from lab.errors import UsageError
+from lab.errors import OperationFailed, UsageError
 from lab.jobs import job_session, schedule_job, training_job
 from lab.jobs.collective_job import RankPlace
 from lab.jobs.job_session import JobPatience
@@ -155,6 +155,28 @@ def test_steps_are_told_when_all_ranks_have_ended_them(monkeypatch: pytest.Monke
     )
     assert told == [[(5 * MS, number, rank) for rank in (0, 1, 2)] for number in (1, 2)]
     assert result.began_ns == 5 * MS
+
+
+def test_steps_that_ended_just_before_a_job_failed_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    nics = [Nic(f"h{number}", "eth1", Namespace("none"), "none", ip_address("10.0.0.1")) for number in (1, 2, 3)]
+    told: list[tuple[int, int]] = []
+
+    def run(ranks: list[Rank], _: object, __: object) -> float:
+        for rank, until in zip(ranks, (2, 1, 1), strict=True):
+            rank.scheduled[:] = steps((5, 100, 210), (210, 310, 395))[:until]
+        raise OperationFailed("rank 1 was killed", "run the job again")
+
+    monkeypatch.setattr(job_session, "run_ranks", run)
+    monkeypatch.setattr(MpiLibrary, "environment", lambda *_: {})
+    with pytest.raises(OperationFailed, match="rank 1 was killed"):
+        run_training(
+            nics,
+            SPEC,
+            link_rate=RATE,
+            report=lambda *_: None,
+            stepped=lambda rows: told.extend((row["step"], row["rank"]) for row in rows),
+        )
+    assert told == [(1, 0), (1, 1), (1, 2)]
 
 
 def test_a_slower_host_must_run_a_rank() -> None:
