@@ -50,14 +50,14 @@ def archive_path(vm: RunningVm, name: str) -> Path:
 
 
 def pack(vm: RunningVm, name: str, checkout: Path) -> None:
-    """Write the archive: the folders of ``checkout``, and the bytecode that the host has compiled of them."""
+    """Write the archive: the folders of ``checkout``, and the bytecode that guests have compiled of them."""
     path = archive_path(vm, name)
     with tarfile.open(path, "w") as archive:
         for folder in _FOLDERS:
             archive.add(checkout / folder, folder, filter=_without_bytecode_of_the_host)
         bytecode = vm.guest_cache / _BYTECODE / checkout.relative_to("/")
-        if bytecode.is_dir():
-            archive.add(bytecode, _BYTECODE)
+        for file in sorted(bytecode.rglob("*.pyc")):  # a guest that is up writes others, which it renames
+            archive.add(file, Path(_BYTECODE) / file.relative_to(bytecode))
     path.chmod(0o644)  # QEMU may run as another user
 
 
@@ -79,12 +79,12 @@ def main() -> int:
     if vm is None:
         print(f"error: no VM {name} is up", file=sys.stderr)
         return 4
-    pack(vm, name, checkout)
     try:
+        pack(vm, name, checkout)
         words = ["vm", "run", "--name", name, "--", *within_copy(vm, name, *command)]
         return subprocess.run([sys.executable, "-m", "lab", *words], cwd=checkout, check=False).returncode
     finally:
-        archive_path(vm, name).unlink()
+        archive_path(vm, name).unlink(missing_ok=True)
 
 
 if __name__ == "__main__":
