@@ -16,7 +16,7 @@ _LOCAL: Final = ("127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopbac
 
 
 def hosts_file(plan: Mapping[str, NodePlan]) -> str:
-    """Return a hosts file with a line for each address of each node.
+    """Return a hosts file with a line for each loopback of each node, and for the first address of each interface.
 
     The first interface of a host has the name of the host, and also ``h1-eth1`` like the others. A switch's name
     resolves to its loopbacks, and its interfaces are named like ``leaf1-swp1``.

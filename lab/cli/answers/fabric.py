@@ -108,6 +108,8 @@ class InspectedNode(Answer):
     role: Role
     asn: int | None = Field(alias="as")
     loopbacks: list[str]
+    addresses: list[str]
+    """All addresses of the node, without prefix lengths: also those of tagged networks, and of a tunnel end."""
     namespace: str
     get_in: str
     interfaces: list[InspectedInterface]

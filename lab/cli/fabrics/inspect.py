@@ -11,6 +11,7 @@ from lab.cli.kit.complete import FabricOption, node_names
 from lab.cli.kit.fit_columns import Column, TableLayout
 from lab.cli.kit.open_fabric import open_fabric
 from lab.cli.kit.output import JsonFlag, print_json, stdout
+from lab.model.hosts import addresses_of
 
 if TYPE_CHECKING:
     from lab.backends.backend import Fabric
@@ -52,6 +53,7 @@ def _facts(fabric: Fabric, node: Node) -> dict[str, Any]:
         "role": str(node.role),
         "as": plan.asn or None,
         "loopbacks": [str(address) for address in (plan.loopback4, plan.loopback6) if address is not None],
+        "addresses": [str(address) for address in addresses_of(fabric.plan, node.name)],
         "namespace": fabric.namespace(node.name).name,
         "get_in": f"rocelab {'vtysh' if plan.loopback4 else 'shell'} {node.name}",
         "interfaces": [

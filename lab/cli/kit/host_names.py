@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from ipaddress import ip_address, ip_interface
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -91,6 +91,4 @@ def _addresses_in(inspected: dict[str, Any], name: str) -> list[Address]:
     nodes = {node["name"]: node for node in inspected["nodes"]}
     if name not in nodes:
         raise unknown_node(name, nodes)
-    node = nodes[name]
-    texts = [*node["loopbacks"], *(each["address"] for each in node["interfaces"] if each["address"])]
-    return [ip_interface(text).ip for text in texts]
+    return list(map(ip_address, nodes[name]["addresses"]))

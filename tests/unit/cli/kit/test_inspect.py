@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from lab.cli.app import app
 from lab.cli.kit.output import stdout
+from lab.model.addressing import plan_addresses
 from lab.model.load import read_topology
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.running import run
@@ -40,6 +41,18 @@ def test_json_has_all_nodes() -> None:
     assert set(nodes) == {"spine1", "spine2", "leaf1", "leaf2", "h1", "h2", "h3", "h4"}
     (nic,) = nodes["h4"]["interfaces"]
     assert (nic["address"], nic["peer"], nodes["h4"]["get_in"]) == ("10.0.0.7/31", "leaf2:swp4", "rocelab shell h4")
+
+
+def test_json_has_the_addresses_that_no_interface_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of a tagged network, a second one, and a leaf's tunnel end: filters of a host name need all of them."""
+    tenant = read_topology(Path(__file__).parents[4] / "topologies" / "tenant.yaml")
+    run(tenant, tmp_path / "tenant", monkeypatch)
+    nodes = {node["name"]: node for node in json.loads(said("--fabric", tenant.name, "--json"))["nodes"]}
+    assert nodes["h6"]["addresses"] == ["10.1.10.4"]
+    assert nodes["h1"]["addresses"] == ["10.1.10.2", "fd00:1:10::2"]
+    leaf = nodes["leaf1"]
+    (tunnel,) = set(leaf["addresses"]) - set(leaf["loopbacks"])
+    assert tunnel == str(plan_addresses(tenant)["leaf1"].vtep)
 
 
 def test_a_bond_leads_to_where_its_members_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -207,7 +207,7 @@ def test_hosts_of_a_fabric_in_the_vm_are_known_to_filters(
     machine: StateFolder, answers: dict[str, tuple[int, Any]]
 ) -> None:
     assert machine.running()
-    node = {"name": "h1", "loopbacks": [], "interfaces": [{"address": "10.0.0.1/31"}, {"address": None}]}
+    node = {"name": "h1", "addresses": ["10.0.0.1"]}
     answers["rocelab ls --json"] = (0, [{"fabric": "other"}])
     answers["rocelab inspect --json"] = (0, {"nodes": [node]})
     assert parse_filter("host h1", None, CAPTURE) == parse_filter("host 10.0.0.1", None, CAPTURE)
