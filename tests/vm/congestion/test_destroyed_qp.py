@@ -22,6 +22,8 @@ MTU: Final = 256
 WRITES: Final = 12
 SIZE: Final = 4096
 """With the MTU, 16 packets. rxe has 64 in the NIC at once; more are still to be sent when the QP is destroyed."""
+WAITING: Final = 32
+"""Packets in the limiter from which on the QP is destroyed: half of those that rxe has in the NIC."""
 
 
 def test_what_a_qp_sends_while_it_is_destroyed_does_not_pass_what_waits() -> None:
@@ -38,7 +40,7 @@ def test_what_a_qp_sends_while_it_is_destroyed_does_not_pass_what_waits() -> Non
                 notify(fabric, sender.qpn)
                 for _ in range(WRITES):
                     sender.ask("post", operation="RDMA_WRITE", size=SIZE, rkey=receiver.rkey, va=receiver.va)
-                waited(lambda: fabric.maps.limiters["waiting"].sum() > MTU // 8, "packets to wait")
+                waited(lambda: fabric.maps.limiters["waiting"].sum() > WAITING, "packets to wait")
             settle(fabric)
             sent = device_counters.read(device(fabric, "h1"))["sent_pkts"]
             arrived = device_counters.read(device(fabric, "h2"))
