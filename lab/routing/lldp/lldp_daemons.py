@@ -89,7 +89,7 @@ class LldpSession:
     def neighbours(self, node: str) -> dict[str, list[LldpNeighbour]]:
         """Return the neighbours on each port of a node that has any; waits until its daemon answers.
 
-        Raises OperationFailed, with the daemon's last line, if it has ended, or if lldpcli prints something else.
+        Raises OperationFailed if the daemon has ended, with its last line, or if lldpcli prints something else.
         """
         daemon, _ = self._started[node]
         socket = f"{node}.sock"
