@@ -124,8 +124,9 @@ def _of_gateways(node: NodeAudit, state: FabricAudit, placement: FabricRoles) ->
                 case ["via", gateway, "dev", device, *_] if (node.name, device) in placement.peers:
                     peer = placement.peers[node.name, device]
                     there = state.nodes.get(peer.node)
-                    known = there is None or gateway in {_MAPPED, *_reachable(peer.interface, there, state)}
-                    if there is not None and not known and not _lost_its_own(gateway, peer, there):
+                    if there is None or gateway in {_MAPPED, *_reachable(peer.interface, there, state)}:
+                        continue
+                    if _is_bridged(peer.interface, there) or not _lost_its_own(gateway, peer, there):
                         expected = _right_gateway(route, peer, there)
                         wrong = Difference.of(node.name, route, "gateway", gateway, expected, RULE)
                         yield replace(wrong, interface=device)
@@ -155,8 +156,12 @@ def _right_gateway(route: RouteAudit, peer: Endpoint, there: NodeAudit) -> str:
 
 def _reachable(interface: str, node: NodeAudit, state: FabricAudit) -> set[str]:
     """Return the addresses behind a port: those of its node, or of all nodes if the port is bridged."""
-    bridged = any(each.master for each in node.interfaces if each.name == interface)
-    return {each for one in (state.nodes.values() if bridged else [node]) for each in _addresses(one)}
+    every = state.nodes.values() if _is_bridged(interface, node) else [node]
+    return {each for one in every for each in _addresses(one)}
+
+
+def _is_bridged(interface: str, node: NodeAudit) -> bool:
+    return any(each.master for each in node.interfaces if each.name == interface)
 
 
 def _addresses(node: NodeAudit) -> set[str]:
@@ -222,7 +227,8 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
     """Return manual routes to a part of the fabric that most nodes of the same tier lack.
 
     A route to fewer addresses takes precedence over those that are learned (RFC 1812 section 5.2.4.3), as a blackhole
-    or over one path of several. A default route does if most nodes have one with another metric only.
+    or over one path of several. A default route does if its node has that of most nodes, too, with a larger metric in
+    the same table.
     """
     targets = {
         ip_interface(each.address).ip
@@ -234,16 +240,17 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
     siblings = Counter(role_of.values())
     having: Counter[tuple[str, str]] = Counter()
     for name, node in state.nodes.items():
-        having.update({(role_of[name], each) for route in node.routes for each in (_target(route), route.prefix)
-                       if _is_manual(route)})  # fmt: skip
+        having.update({(role_of[name], _target(route)) for route in node.routes if _is_manual(route)})
     found: list[Difference] = []
     for name, node in state.nodes.items():
         role = role_of[name]
         most = max(FEWEST, siblings[role])
         own = {ip_interface(each.address).ip for each in node.addresses}
+        usual = [each for each in node.routes if _is_manual(each) and 2 * having[role, _target(each)] > most]
         for route in filter(_is_manual, node.routes):
             is_default = route.prefix.endswith("/0")
-            if 2 * having[role, _target(route)] >= most or (is_default and 2 * having[role, route.prefix] <= most):
+            first = not is_default or any(_precedes(route, each) for each in usual)
+            if 2 * having[role, _target(route)] >= most or not first:
                 continue
             network = ip_network(route.prefix, strict=False)
             if is_default or any(each in network and each not in own for each in targets):
@@ -255,6 +262,12 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
 def _target(route: RouteAudit) -> str:
     """Return what siblings have in common of a route: its prefix, for default routes with table and metric."""
     return route.identity if route.prefix.endswith("/0") else route.prefix
+
+
+def _precedes(route: RouteAudit, other: RouteAudit) -> bool:
+    """Return whether a route is used in place of another one with the same prefix and table."""
+    same = (route.prefix, route.table) == (other.prefix, other.table)
+    return same and int(route.metric or 0) < int(other.metric or 0)
 
 
 def _is_manual(route: RouteAudit) -> bool:

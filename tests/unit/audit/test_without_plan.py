@@ -30,6 +30,7 @@ from lab.audit.audited import (
 from lab.audit.without_plan import differences_without_plan
 from lab.model.addressing import plan_addresses
 from lab.model.load import read_topology
+from lab.model.topology import Role
 from lab.routing.wait.route_expectations import expected_routes
 
 if TYPE_CHECKING:
@@ -254,6 +255,36 @@ def test_a_default_route_that_takes_precedence_over_that_of_siblings_is_a_differ
     assert with_default_routes() == []
     first = RouteAudit("0.0.0.0/0", "main", "", "unicast", "boot", ("via 10.0.0.4 dev eth1",))
     assert with_default_routes(h3=first) == [("h3", "route 0.0.0.0/0", "absent")]
+
+
+def test_the_only_default_route_of_a_node_takes_precedence_over_none() -> None:
+    """Hosts have other metrics than siblings, and each VRF has an unreachable default route in a table of its own."""
+    nodes = dict(STATE.nodes)
+    for number, host in enumerate(TOPOLOGY.hosts):
+        gateway = f"via 10.0.0.{2 * int(host.name[1:]) - 2} dev eth1"
+        route = RouteAudit("0.0.0.0/0", "main", str(100 * (number // 3) or ""), "unicast", "static", (gateway,))
+        nodes[host.name] = replace(nodes[host.name], routes=(route,))
+    for leaf in TOPOLOGY.having(Role.LEAF):
+        last = RouteAudit("0.0.0.0/0", f"of-{leaf.name}", "4278198272", "unreachable", "static", ())
+        nodes[leaf.name] = replace(nodes[leaf.name], routes=(*nodes[leaf.name].routes, last))
+    assert differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY) == []
+
+
+def test_the_gateway_of_a_host_behind_a_bridged_port_is_an_address_of_some_node() -> None:
+    """The port has no addresses: this is no sign that it lost one."""
+    leaf = STATE.nodes["leaf1"]
+    bridged = replace(
+        leaf,
+        interfaces=tuple(replace(each, master="br0" if each.name == "swp3" else "") for each in leaf.interfaces),
+        addresses=tuple(
+            replace(each, interface="br0") if each.interface == "swp3" else each for each in leaf.addresses
+        ),
+    )
+    for gateway, expected in (("10.0.0.0", []), ("10.0.0.99", [("h1", "gateway", "10.0.0.99")])):
+        route = RouteAudit("0.0.0.0/0", "main", "100", "unicast", "static", (f"via {gateway} dev eth1",))
+        nodes = {**STATE.nodes, "leaf1": bridged, "h1": replace(STATE.nodes["h1"], routes=(route,))}
+        found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+        assert [(each.node, each.field, each.value) for each in found if each.node == "h1"] == expected
 
 
 def test_a_route_with_a_smaller_mtu_than_its_port_is_a_difference() -> None:
