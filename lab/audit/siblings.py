@@ -173,10 +173,11 @@ def _of_lines(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference
     for members in groups.values():
         contexts = {name: _by_context(each.line for each in state.nodes[name].frr) for name in members}
         for name in members:
+            own = _own_contexts(each.line for each in state.nodes[name].frr)
             for context, lines in contexts[name].items():
                 others = [contexts[other][context] for other in members if context in contexts[other]]
                 if len(others) >= FEWEST:
-                    yield from _of_context(name, context, lines, others)
+                    yield from _of_context(name, own.get(context, context), lines, others)
 
 
 def _of_context(node: str, context: str, lines: set[str], others: Sequence[set[str]]) -> Iterator[Difference]:
@@ -208,6 +209,16 @@ def _by_context(lines: Iterable[str]) -> Mapping[str, set[str]]:
     return found
 
 
+def _own_contexts(lines: Iterable[str]) -> Mapping[str, str]:
+    """Return the contexts of a node, except for interfaces, by those without AS numbers: FRR only accepts these."""
+    contexts = {line.rpartition(" / ")[0] for line in lines}
+    return {_without_numbers(each): each for each in contexts if not any(map(_is_interface, each.split(" / ")))}
+
+
+def _is_interface(context: str) -> bool:
+    return context.startswith("interface ")
+
+
 def _names_its_own(line: str) -> bool:
     words = line.split()
     return any(word[:-1] in {"swp", "eth"} or word[:3] in {"swp", "eth"} or "/" in word or ":" in word
@@ -218,7 +229,7 @@ def _without_numbers(context: str) -> str:
     """Return a context without the AS number of ``router bgp``, and with any interface."""
     parts = [
         " ".join(["router bgp", *part.split()[3:]]) if part.startswith("router bgp ") else
-        "interface" if part.startswith("interface ") else part
+        "interface" if _is_interface(part) else part
         for part in context.split(" / ")
     ]  # fmt: skip
     return " / ".join(filter(None, parts))

@@ -131,7 +131,7 @@ def test_a_healthy_fabric_has_no_differences(file: str) -> None:
          ("leaf4", "nft inet t c drop", "presence", "present", "absent")),
         ("leaf4", lambda node: replace(node, frr=tuple(
             replace(each, line=each.line.replace("maximum-paths 64", "maximum-paths 1")) for each in node.frr)),
-         ("leaf4", "frr router bgp / maximum-paths", "value", "1", "64")),
+         ("leaf4", "frr router bgp 4200100004 / maximum-paths", "value", "1", "64")),
         ("leaf1", lambda node: replace(node, routes=(
             replace(node.routes[0], next_hops=node.routes[0].next_hops[:1]), *node.routes[1:])),
          ("leaf1", f"{STATE.nodes['leaf1'].routes[0].identity}", "next hops",
