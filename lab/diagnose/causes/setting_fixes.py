@@ -7,6 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.arithmetic import ADVERTISED
+from lab.audit.placement import ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
 def remedies(settings: Iterable[DifferingSetting]) -> list[str]:
     """Return the commands that restore settings, each once. A route is restored as a whole, by one command.
 
-    Of learned routes that a node lacks, one is enough to find the reason.
+    Of learned routes that a node lacks, one is enough to find the reason. Lines of FRR are removed before others are
+    added: FRR removes the route map of a session whatever its name.
     """
-    mine = list(settings)
+    mine = sorted(settings, key=lambda each: each.kind == "frr" and not _is_new(each))
     found: dict[str, None] = {}
     lacking: set[str] = set()
     for each in mine:
@@ -27,7 +29,7 @@ def remedies(settings: Iterable[DifferingSetting]) -> list[str]:
         if each.setting.startswith("port ") and any(other.setting == "master" for other in same):
             continue  # an option of the bridge that the interface should not be in
         leading = _leading(same) if each.kind == "route" else each
-        if _is_unlearned(leading):
+        if is_unlearned(leading):
             if leading.node in lacking:
                 continue
             lacking.add(leading.node)
@@ -35,10 +37,10 @@ def remedies(settings: Iterable[DifferingSetting]) -> list[str]:
     return list(found)
 
 
-def _is_unlearned(setting: DifferingSetting) -> bool:
+def is_unlearned(setting: DifferingSetting) -> bool:
     """Return whether a route is missing that a daemon learns, at other nodes or by the plan."""
     missing = setting.kind == "route" and setting.setting == "presence" and setting.value.startswith("absent")
-    return missing and not _NEXT_HOPS.search(setting.expected)
+    return missing and not _NOT_LEARNED.search(setting.expected)
 
 
 def _leading(route: Sequence[DifferingSetting]) -> DifferingSetting:
@@ -68,14 +70,19 @@ def _in_words(setting: DifferingSetting, words: list[str]) -> str:
     """Return what to do about a setting that no single command restores, with the command that shows it."""
     if setting.kind == "nft" and len(words) > 3 and _is_new(setting):
         return _of_nft(setting, words)
-    if words and _is_unlearned(setting):
-        shown = shlex.join(["-c", f"show {'ipv6' if ':' in words[0] else 'ip'} route {words[0]}"])
+    if words and is_unlearned(setting):
+        vrf = " vrf all" if "table" in words else ""
+        shown = shlex.join(["-c", f"show {'ipv6' if ':' in words[0] else 'ip'} route{vrf} {words[0]}"])
         return f"look for a filter of routes, or for who should advertise it: rocelab vtysh {setting.node} {shown}"
     if words and setting.setting == ADVERTISED:
         shown = shlex.join(["-c", "show running-config"])
         return f"advertise {words[0]}, by a network statement or redistribution: rocelab vtysh {setting.node} {shown}"
     if setting.kind in {"bgp session", "bfd session"} and words:
-        return _of_session(setting, words[0])
+        return _of_session(setting, words)
+    if _is_lost_section(setting):
+        section = setting.object.removeprefix("frr ")
+        shown = shlex.join(["-c", "show running-config"])
+        return f"restore the section {section} with all its lines: rocelab vtysh {setting.node} {shown}"
     return f"give {setting.object} of {setting.node} its value of before: {setting.setting} {setting.expected}"
 
 
@@ -92,8 +99,8 @@ def _of_route(setting: DifferingSetting, words: list[str], same: Sequence[Differ
     hops: list[str] = []
     match setting.setting:
         case "presence":
-            if found := _NEXT_HOPS.search(setting.expected):
-                protocol, hops = "static", [found[1]]
+            if found := _MANUAL.search(setting.expected):
+                protocol, hops = found[1], _NEXT_HOP.findall(found[2])
         case "next hops":
             hops = setting.expected.split(", ") if setting.expected.startswith(("via ", "dev ")) else []
         case "gateway":
@@ -121,13 +128,17 @@ def _of_rule(setting: DifferingSetting, words: list[str]) -> str:
         return f"ip {family}rule del pref {' '.join(words[1:])}"
     action = setting.expected.removeprefix("present: action ")
     lost = setting.setting == "presence" and setting.value.startswith("absent") and action != setting.expected
+    lost = lost and ADDRESS not in words  # siblings have it for addresses of their own
     return f"ip {family}rule add pref {' '.join(words[1:])} {action}" if lost else ""
 
 
 def _of_frr(setting: DifferingSetting, _: list[str]) -> str:
-    """Return how to add or remove a line of FRR's configuration; "" if siblings have it at another interface."""
+    """Return how to add or remove a line of FRR's configuration.
+
+    "" if siblings have it at another interface, or if it begins a section: its lines are not known here.
+    """
     *contexts, line = setting.object.removeprefix("frr ").split(" / ")
-    if "interface" in contexts:
+    if "interface" in contexts or _is_lost_section(setting):
         return ""
     if setting.setting == "presence":
         line = line if not _is_new(setting) else line.removeprefix("no ") if line.startswith("no ") else f"no {line}"
@@ -137,9 +148,17 @@ def _of_frr(setting: DifferingSetting, _: list[str]) -> str:
     return f"rocelab vtysh {setting.node} {shlex.join(typed)}"
 
 
-def _of_session(setting: DifferingSetting, peer: str) -> str:
+def _is_lost_section(setting: DifferingSetting) -> bool:
+    """Return whether a line of FRR's configuration is missing that begins a section of further lines."""
+    line = setting.object.removeprefix("frr ").rpartition(" / ")[2]
+    missing = setting.setting == "presence" and not _is_new(setting)
+    return setting.kind == "frr" and missing and line.startswith(_SECTIONS)
+
+
+def _of_session(setting: DifferingSetting, words: list[str]) -> str:
     """Return what shows why a session is as it is, in words: its configuration is at either end."""
-    shown = "show bfd peers" if setting.kind == "bfd session" else f"show bgp neighbors {peer}"
+    vrf = f" vrf {words[1]}" if len(words) > 1 else ""
+    shown = "show bfd peers" if setting.kind == "bfd session" else f"show bgp{vrf} neighbors {words[0]}"
     if setting.kind == "bfd session":
         why = "see the reason, and use BFD at both ends"
     elif setting.setting.endswith("prefixes"):
@@ -156,8 +175,13 @@ def _of_neighbour(_: DifferingSetting, words: list[str]) -> str:
 
 
 def _of_sysctl(setting: DifferingSetting, words: list[str]) -> str:
+    """Return how to set a sysctl. Slashes separate the parts of a name, because ``eth1.10`` is one part."""
     single = setting.setting == "value" and len(setting.expected.split()) == 1
-    return f"sysctl -w {words[0]}={setting.expected}" if single else ""
+    name = words[0]
+    if "." in setting.interface:
+        before, _, after = name.partition(f".{setting.interface}.")
+        name = "/".join([before.replace(".", "/"), setting.interface, after])
+    return f"sysctl -w {name}={setting.expected}" if single else ""
 
 
 def _of_nft(setting: DifferingSetting, words: list[str]) -> str:
@@ -196,7 +220,9 @@ def _of_fdb(setting: DifferingSetting, words: list[str]) -> str:
     if not _is_new(setting) or len(words) < 2:
         return ""
     vlan = f" vlan {words[2]}" if len(words) > 2 and words[2].isdigit() else ""
-    return f"bridge fdb del {words[0]} dev {words[1]} master{vlan}"
+    remote = words[-1] if len(words) > 2 and not words[-1].isdigit() else ""
+    owner = f"dst {remote} self" if remote else "master"  # tunnels have entries of their own
+    return f"bridge fdb del {words[0]} dev {words[1]} {owner}{vlan}"
 
 
 def _of_interface(setting: DifferingSetting, words: list[str]) -> str:
@@ -240,8 +266,12 @@ _LEADING: Final = {"presence": 0, "next hops": 1, "gateway": 2}
 _GATEWAY: Final = re.compile(r"^([0-9a-f.:]+) of \S+?(?:, protocol (\S+))?$")
 """The gateway that a route should have, and the protocol that it has."""
 _NO_OWNER: Final = frozenset({"one node", "absent"})
-_NEXT_HOPS: Final = re.compile(r"protocol static, next hops ((?:via \S+ )?dev [^\s,]+)(?=$|, (?!via|dev))")
-"""The only next hop of a static route that is missing."""
+_NOT_LEARNED: Final = re.compile(r"protocol (?:boot|static|kernel|dhcp|ra)\b")
+_MANUAL: Final = re.compile(r"type unicast, protocol (boot|static), next hops (.*)")
+"""The protocol and the next hops of a manual route that is missing, with further options."""
+_NEXT_HOP: Final = re.compile(r"(?:^|(?<=, ))(?:via \S+ )?dev [^,]+")
+_SECTIONS: Final = ("router ", "address-family ", "route-map ", "interface ", "vrf ", "bfd", "peer ")
+"""Words that begin a section of FRR's configuration."""
 _BRIDGED: Final = {"yes": "on", "no": "off", "True": "on", "False": "off"}
 _NAMES_OF_SETTINGS: Final = (
     (re.compile(r"^dscp_to_priority\.(\d+)$"), r"map.dscp.\1"),

@@ -183,8 +183,18 @@ def test_trouble_without_a_place_is_less_sure() -> None:
           "-c 'no neighbor swp1 prefix-list P in'")),
         (setting("leaf1", "frr router bgp 65001 / no bgp default ipv4-unicast"),
          "rocelab vtysh leaf1 -c 'configure terminal' -c 'router bgp 65001' -c 'bgp default ipv4-unicast'"),
-        (setting("leaf1", "frr router bgp / maximum-paths", "value", value="1", expected="64"),
-         "rocelab vtysh leaf1 -c 'configure terminal' -c 'router bgp' -c 'maximum-paths 64'"),
+        (setting("leaf1", "frr router bgp 65001 vrf red / maximum-paths", "value", value="1", expected="64"),
+         "rocelab vtysh leaf1 -c 'configure terminal' -c 'router bgp 65001 vrf red' -c 'maximum-paths 64'"),
+        (setting("h1", "route 0.0.0.0/0 table 101", value="absent", expected="present: type unicast, protocol boot, "
+         "next hops via 10.0.0.0 dev eth1, via 10.0.0.2 dev eth2 weight 2, scope global"),
+         ("ip route replace 0.0.0.0/0 table 101 proto boot nexthop via 10.0.0.0 dev eth1 "
+          "nexthop via 10.0.0.2 dev eth2 weight 2")),
+        (setting("h1", "sysctl net.ipv4.conf.eth1.10.rp_filter", "value", "eth1.10", value="1", expected="0"),
+         "sysctl -w net/ipv4/conf/eth1.10/rp_filter=0"),
+        (setting("leaf1", "fdb 02:00:00:00:00:01 vxlan10 10.0.0.3", interface="vxlan10"),
+         "bridge fdb del 02:00:00:00:00:01 dev vxlan10 dst 10.0.0.3 self"),
+        (setting("leaf1", "fdb 02:00:00:00:00:01 swp3 10", interface="swp3"),
+         "bridge fdb del 02:00:00:00:00:01 dev swp3 master vlan 10"),
         (FILTER, "tc filter del dev swp3 ingress pref 50 handle 1 flower"),
         (setting("leaf1", "filter swp3 ingress 50 u32 800::800", interface="swp3"),
          "tc filter del dev swp3 ingress pref 50 handle 800::800 u32"),
@@ -259,6 +269,39 @@ def test_of_learned_routes_that_are_missing_one_shows_the_reason() -> None:
     ]
     (fix,) = remedies(lost)
     assert fix.endswith(": rocelab vtysh leaf1 -c 'show ip route 10.0.0.8/31'")
+
+
+@pytest.mark.parametrize(
+    ("differs", "fix"),
+    [
+        (setting("h1", "rule inet 102 from <address>", value="absent", expected="present: action lookup 102"),
+         "give rule inet 102 from <address> of h1 its value of before: presence present: action lookup 102"),
+        (setting("h1", "route 10.9.0.0/16", value="absent", expected="present: type blackhole, protocol static"),
+         "give route 10.9.0.0/16 of h1 its value of before: presence present: type blackhole, protocol static"),
+        (setting("leaf1", "frr router bgp 65001", value="absent", expected="present"),
+         ("restore the section router bgp 65001 with all its lines: "
+          "rocelab vtysh leaf1 -c 'show running-config'")),
+        (setting("leaf1", "bgp session 10.0.0.1 red", "state", value="Idle", expected="Established"),
+         ("see the reason of the last reset, and correct the session here or at the other end: "
+          "rocelab vtysh leaf1 -c 'show bgp vrf red neighbors 10.0.0.1'")),
+        (setting("leaf1", "route 10.0.0.8/31 table red", value="absent", expected="present"),
+         ("look for a filter of routes, or for who should advertise it: "
+          "rocelab vtysh leaf1 -c 'show ip route vrf all 10.0.0.8/31'")),
+    ],
+)  # fmt: skip
+def test_a_setting_whose_value_is_not_known_in_full_has_no_command_that_restores_it(
+    differs: DifferingSetting, fix: str
+) -> None:
+    assert remedy(differs) == fix
+
+
+def test_a_line_of_frr_is_removed_before_the_one_that_it_replaced_is_added() -> None:
+    """``no neighbor swp1 route-map NAME in`` removes the route map of a session, whatever its name."""
+    context = "frr router bgp 65001 / address-family ipv4 unicast / neighbor swp1 route-map"
+    lost = setting("leaf1", f"{context} GOOD in", value="absent", expected="present")
+    first, second = remedies([lost, setting("leaf1", f"{context} OTHER in")])
+    assert first.endswith("-c 'no neighbor swp1 route-map OTHER in'")
+    assert second.endswith("-c 'neighbor swp1 route-map GOOD in'")
 
 
 def test_a_route_is_not_deleted_if_its_right_gateway_is_not_known() -> None:
