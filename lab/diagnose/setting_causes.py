@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from lab.diagnose.causes.setting_fixes import remedies
+from lab.audit.arithmetic import ADVERTISED
+from lab.diagnose.causes.setting_fixes import is_unlearned, remedies
 from lab.diagnose.causes.setting_kinds import INFERRED, SettingReach, kind_of
 from lab.diagnose.conservation.locations import PacketEffect
 from lab.diagnose.diagnosis import DiagnosisOutcome, Found
@@ -28,6 +29,13 @@ _FEWER_PATHS: Final = "one-path-only"
 _OF_SESSIONS: Final = "session-differs"
 _TIMERS: Final = frozenset({"hold time", "keepalive"})
 """Settings of a session that take no path away."""
+_OF_ALL_INTERFACES: Final = frozenset({"sysctl", "frr", "daemon"})
+"""Kinds whose settings of a node change those of its interfaces and sessions."""
+_OF_CLASSES: Final = frozenset({
+    "class-differs", "pfc-differs", "watchdog-differs", "buffer-differs", "ecn-differs", "scheduler-differs",
+    "congestion-control-differs", "hash-differs", "echo-differs", "rdma-device-differs",
+})  # fmt: skip
+"""Kinds that take no session down: they treat classes of traffic or flows differently, or affect hosts only."""
 _AT_ITS_PLACE: Final = 0.93
 """Confidence, if packets are lost or altered within a setting's reach."""
 _NEARBY: Final = 0.75
@@ -143,8 +151,8 @@ def _suspects(settings: Sequence[DifferingSetting]) -> Iterable[_Suspects]:
             kinds[kind.cause] = kind
             groups.setdefault((kind.cause, each.node, each.interface), []).append(each)
     for (cause, node, interface), mine in groups.items():
-        whole = groups.get((cause, node, ""))
-        if interface and whole:  # the node's own setting has changed those of its interfaces
+        whole = groups.get((cause, node, ""), ())
+        if interface and any(each.kind in _OF_ALL_INTERFACES for each in whole):  # it has changed the interface's
             continue
         yield _Suspects(kind=kinds[cause], node=node, place=_place_of(mine[0]), settings=tuple(mine))
 
@@ -172,12 +180,13 @@ def _level(suspects: _Suspects, effects: Sequence[_Effect], topology: Topology) 
 def _without_consequences(suspects: Sequence[_Suspects], topology: Topology) -> list[_Suspects]:
     """Leave out states that follow from settings.
 
-    A session that is down follows from another setting at either end. Learned routes that are missing, or have fewer
-    next hops, follow from any session.
+    A session that is down follows from another setting at either end that can take it down. Learned routes that are
+    missing, not advertised, or have fewer next hops, follow from any session.
     """
     states = [each for each in suspects if all(map(_is_state, each.settings))]
     routes = [each for each in suspects if all(map(_is_learned, each.settings))]
-    roots = [each for each in suspects if each not in states and each not in routes]
+    others = [each for each in suspects if each not in states and each not in routes]
+    roots = [each for each in others if each.kind.cause not in _OF_CLASSES and not _is_timer(each)]
     sessions = states or any(each.kind.cause == _OF_SESSIONS for each in roots)
     found = []
     for each in suspects:
@@ -190,13 +199,18 @@ def _without_consequences(suspects: Sequence[_Suspects], topology: Topology) -> 
     return found
 
 
+def _is_timer(suspects: _Suspects) -> bool:
+    return all(each.kind == "bgp session" and each.setting in _TIMERS for each in suspects.settings)
+
+
 def _is_learned(setting: DifferingSetting) -> bool:
-    """Return whether a difference is a route that a daemon did not learn, or not over all paths."""
+    """Return whether a difference is a route that no daemon learned, or not over all paths."""
+    if setting.kind != "route":
+        return False
     hops, expected = ({*said.split(", ")} for said in (setting.value, setting.expected))
-    fewer = setting.setting == "next hops" and (setting.expected.endswith("next hops") or hops < expected)
-    return setting.kind == "route" and (
-        fewer or (setting.setting == "presence" and setting.value.startswith("absent"))
-    )
+    typed = not setting.value.startswith(("via ", "dev ", "none"))  # like a blackhole, which no session makes
+    fewer = not typed and (setting.expected.endswith("next hops") or hops < expected)
+    return is_unlearned(setting) or setting.setting == ADVERTISED or (setting.setting == "next hops" and fewer)
 
 
 def _is_state(setting: DifferingSetting) -> bool:

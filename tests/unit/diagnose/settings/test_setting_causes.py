@@ -349,6 +349,57 @@ def test_sessions_that_are_down_are_consequences_of_another_setting_at_either_en
     assert set(found.places) == {"leaf1:swp1", f"{far}:{near}", "leaf2"}
 
 
+ANYWHERE = Evidence(says="not answered", of="", source="sweep", value=0, at=1.0)
+DOWN = setting("leaf1", "bgp session swp1", "state", "swp1", value="Active", expected="Established")
+
+
+def test_a_network_that_is_not_advertised_is_a_consequence_of_sessions_that_are_down() -> None:
+    """A leaf without sessions advertises nothing. A network statement would not help."""
+    silent = setting("leaf1", "route 10.0.0.0/31", "advertised", value="no", expected="yes")
+    (found,) = diagnosed([DOWN, silent], unexplained=[ANYWHERE]).causes
+    assert (found.cause, found.places, found.confidence) == ("session-differs", ("leaf1:swp1",), 0.6)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        setting("h1", "route 0.0.0.0/0", value="absent", expected="present: type unicast, protocol static, "
+                "next hops via 10.0.0.0 dev eth1"),
+        setting("leaf2", "route 10.0.0.8/31", "next hops", value="blackhole", expected="2 next hops"),
+    ],
+    ids=["a static route", "a blackhole"],
+)  # fmt: skip
+def test_a_route_that_no_session_brings_does_not_follow_from_one(second: DifferingSetting) -> None:
+    found = diagnosed([DOWN, second], unexplained=[ANYWHERE])
+    assert {each.cause for each in found.causes} == {"session-differs", "route-differs"}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        setting("leaf1", "port swp1", "dscp_to_priority.26", "swp1", value="0", expected="3"),
+        setting("leaf1", "sysctl net.ipv4.fib_multipath_hash_policy", "value", value="0", expected="1"),
+    ],
+    ids=["classes", "hash"],
+)
+def test_a_setting_that_takes_no_session_down_does_not_explain_one(other: DifferingSetting) -> None:
+    found = diagnosed([DOWN, other], unexplained=[ANYWHERE])
+    assert "session-differs" in {each.cause for each in found.causes}
+
+
+def test_a_timer_does_not_explain_missing_routes() -> None:
+    timer = setting("leaf2", "bgp session swp1", "hold time", "swp1", value="90.0", expected="9.0")
+    lost = setting("leaf1", "route 10.0.0.8/31", value="absent", expected="present")
+    found = diagnosed([timer, lost], unexplained=[ANYWHERE])
+    assert {each.cause for each in found.causes} == {"session-differs", "route-differs"}
+
+
+def test_a_rule_of_nftables_does_not_hide_a_filter_of_a_port_of_the_same_node() -> None:
+    rule = setting("leaf1", "nft ip t forward drop")
+    (found,) = diagnosed([rule, FILTER], unexplained=[ANYWHERE]).causes
+    assert (set(found.places), found.confidence) == ({"leaf1", "leaf1:swp3"}, 0.6)
+
+
 @pytest.mark.parametrize(
     ("rule", "action"),
     [
