@@ -25,7 +25,8 @@ RULE: Final = "rule"
 """``Difference.against`` for what must hold."""
 ADVERTISED: Final = "advertised"
 """The setting of a route that other switches should have learned."""
-_LEARNED: Final = frozenset({"bgp", "ospf", "isis"})
+LEARNED: Final = frozenset({"bgp", "ospf", "isis"})
+"""Protocols of routes that a daemon learns (ip-route(8))."""
 _MANUAL: Final = frozenset({"boot", "static"})
 """Protocols of manual routes (ip-route(8)). Others are those of the kernel and of daemons, like BIRD's and DHCP's."""
 _OWN: Final = frozenset({"local", "broadcast", "multicast", "anycast"})
@@ -320,7 +321,7 @@ def of_widths(state: FabricAudit, topology: Topology) -> list[Difference]:
             if route.table != MAIN or owner is None:
                 continue
             having[route.prefix].add(node.name)
-            if owner != node.name and (route.protocol in _LEARNED or not route.next_hops):
+            if owner != node.name and (route.protocol in LEARNED or not route.next_hops):
                 away = distance[owner].get(node.name, 0)
                 nearer = sum(distance[owner].get(peer) == away - 1 for _, peer in switch_links(topology, node.name))
                 groups[topology.node(node.name).role, away, nearer, ":" in route.prefix].append((node.name, route))

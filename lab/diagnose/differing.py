@@ -44,6 +44,8 @@ class DifferingSetting:
     """The kind of the object: ``interface``, ``route``, ``sysctl``, ``port``, ..."""
     interface: str = ""
     """The interface that the object belongs to; empty for none."""
+    protocol: str = ""
+    """The protocol of a route as it is, like ``bgp``; empty for other objects and routes that are missing."""
     touches: tuple[str, ...] = ()
     """Causes and effects on packets at its place, and evidence there without a cause; empty if no effect is seen."""
 
@@ -66,7 +68,11 @@ def with_differences(found: Diagnosis, recording: Recording, *, plan: bool) -> D
         planned = [each for each in moment.drift if each.node in known]
         differences = first_of_each([*planned, *_unplanned(differences)])
     places = _places_of(found)
-    settings = [_setting(each, places, recording.topology) for each in _explained(differences)]
+    protocols = {(name, each.identity): each.protocol for name, node in known.items() for each in node.routes}
+    settings = [
+        replace(_setting(each, places, recording.topology), protocol=protocols.get((each.node, each.object), ""))
+        for each in _explained(differences)
+    ]
     shown = replace(found, differing=tuple(sorted(settings, key=lambda each: not each.touches)))
     return with_setting_causes(shown, recording.topology)
 

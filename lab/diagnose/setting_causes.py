@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from lab.audit.arithmetic import ADVERTISED
 from lab.diagnose.causes.setting_fixes import is_unlearned, remedies
 from lab.diagnose.causes.setting_kinds import INFERRED, SettingReach, kind_of
 from lab.diagnose.conservation.locations import PacketEffect
@@ -109,7 +108,7 @@ def _with_remedy(cause: Found, settings: Sequence[DifferingSetting]) -> Found:
         for each in settings
         if (kind := kind_of(each))
         and cause.cause in kind.same
-        and not _is_state(each)
+        and not (_is_state(each) or is_unlearned(each))
         and any(matches(place, _place_of(each)) for place in cause.places)
     ]
     ports = {_place_of(each) for each in mine}
@@ -184,7 +183,7 @@ def _without_consequences(suspects: Sequence[_Suspects], topology: Topology) -> 
     missing, not advertised, or have fewer next hops, follow from any session.
     """
     states = [each for each in suspects if all(map(_is_state, each.settings))]
-    routes = [each for each in suspects if all(map(_is_learned, each.settings))]
+    routes = [each for each in suspects if all(map(is_unlearned, each.settings))]
     others = [each for each in suspects if each not in states and each not in routes]
     roots = [each for each in others if each.kind.cause not in _OF_CLASSES and not _is_timer(each)]
     sessions = states or any(each.kind.cause == _OF_SESSIONS for each in roots)
@@ -201,16 +200,6 @@ def _without_consequences(suspects: Sequence[_Suspects], topology: Topology) -> 
 
 def _is_timer(suspects: _Suspects) -> bool:
     return all(each.kind == "bgp session" and each.setting in _TIMERS for each in suspects.settings)
-
-
-def _is_learned(setting: DifferingSetting) -> bool:
-    """Return whether a difference is a route that no daemon learned, or not over all paths."""
-    if setting.kind != "route":
-        return False
-    hops, expected = ({*said.split(", ")} for said in (setting.value, setting.expected))
-    typed = not setting.value.startswith(("via ", "dev ", "none"))  # like a blackhole, which no session makes
-    fewer = not typed and (setting.expected.endswith("next hops") or hops < expected)
-    return is_unlearned(setting) or setting.setting == ADVERTISED or (setting.setting == "next hops" and fewer)
 
 
 def _is_state(setting: DifferingSetting) -> bool:

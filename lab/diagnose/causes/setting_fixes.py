@@ -6,7 +6,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from lab.audit.arithmetic import ADVERTISED
+from lab.audit.arithmetic import ADVERTISED, LEARNED
 from lab.audit.placement import ADDRESS
 
 if TYPE_CHECKING:
@@ -18,18 +18,21 @@ if TYPE_CHECKING:
 def remedies(settings: Iterable[DifferingSetting]) -> list[str]:
     """Return the commands that restore settings, each once. A route is restored as a whole, by one command.
 
-    Of learned routes that a node lacks, one is enough to find the reason. Lines of FRR are removed before others are
-    added: FRR removes the route map of a session whatever its name.
+    Of routes that a node did not learn in full, one is enough to find the reason. Lines of FRR are removed before
+    others are added: FRR removes the route map of a session whatever its name.
     """
-    mine = sorted(settings, key=lambda each: each.kind == "frr" and not _is_new(each))
+    mine = sorted(settings, key=lambda each: not (each.kind == "frr" and _is_new(each)))
+    of_object: dict[tuple[str, str], list[DifferingSetting]] = {}
+    for each in mine:
+        of_object.setdefault((each.node, each.object), []).append(each)
     found: dict[str, None] = {}
     lacking: set[str] = set()
     for each in mine:
-        same = [other for other in mine if (other.node, other.object) == (each.node, each.object)]
+        same = of_object[each.node, each.object]
         if each.setting.startswith("port ") and any(other.setting == "master" for other in same):
             continue  # an option of the bridge that the interface should not be in
         leading = _leading(same) if each.kind == "route" else each
-        if is_unlearned(leading):
+        if is_unlearned(leading) and leading.setting != ADVERTISED:
             if leading.node in lacking:
                 continue
             lacking.add(leading.node)
@@ -38,9 +41,17 @@ def remedies(settings: Iterable[DifferingSetting]) -> list[str]:
 
 
 def is_unlearned(setting: DifferingSetting) -> bool:
-    """Return whether a route is missing that a daemon learns, at other nodes or by the plan."""
-    missing = setting.kind == "route" and setting.setting == "presence" and setting.value.startswith("absent")
-    return missing and not _NOT_LEARNED.search(setting.expected)
+    """Return whether a difference is a route that no daemon learned, or not over all paths."""
+    if setting.kind != "route" or setting.setting == ADVERTISED:
+        return setting.kind == "route"
+    if setting.protocol not in {"", *LEARNED}:
+        return False
+    if setting.setting == "presence":
+        return setting.value.startswith("absent") and not _NOT_LEARNED.search(setting.expected)
+    if setting.setting != "next hops" or not setting.value.startswith(("via ", "dev ", "none")):
+        return False  # like a blackhole, which no neighbour advertises
+    hops, expected = ({*said.split(", ")} for said in (setting.value, setting.expected))
+    return setting.expected.endswith("next hops") or hops < expected
 
 
 def _leading(route: Sequence[DifferingSetting]) -> DifferingSetting:
@@ -70,13 +81,13 @@ def _in_words(setting: DifferingSetting, words: list[str]) -> str:
     """Return what to do about a setting that no single command restores, with the command that shows it."""
     if setting.kind == "nft" and len(words) > 3 and _is_new(setting):
         return _of_nft(setting, words)
+    if words and setting.setting == ADVERTISED:
+        shown = shlex.join(["-c", "show running-config"])
+        return f"advertise {words[0]}, by a network statement or redistribution: rocelab vtysh {setting.node} {shown}"
     if words and is_unlearned(setting):
         vrf = " vrf all" if "table" in words else ""
         shown = shlex.join(["-c", f"show {'ipv6' if ':' in words[0] else 'ip'} route{vrf} {words[0]}"])
         return f"look for a filter of routes, or for who should advertise it: rocelab vtysh {setting.node} {shown}"
-    if words and setting.setting == ADVERTISED:
-        shown = shlex.join(["-c", "show running-config"])
-        return f"advertise {words[0]}, by a network statement or redistribution: rocelab vtysh {setting.node} {shown}"
     if setting.kind in {"bgp session", "bfd session"} and words:
         return _of_session(setting, words)
     if _is_lost_section(setting):
@@ -95,7 +106,9 @@ def _of_route(setting: DifferingSetting, words: list[str], same: Sequence[Differ
     family = "-6 " if version == 6 else ""
     if _is_new(setting):
         return f"ip {family}route del {' '.join(words)}"
-    protocol = next((each.expected for each in same if each.setting == "protocol"), "")
+    if is_unlearned(setting):
+        return ""  # a manual route would take the place of what the daemon learns later
+    protocol = next((each.expected for each in same if each.setting == "protocol"), setting.protocol)
     hops: list[str] = []
     match setting.setting:
         case "presence":

@@ -130,7 +130,7 @@ def test_a_manual_route_of_the_plan_does_not_take_precedence_over_it(tmp_path: P
     recording = with_route(tmp_path / "run")
     found = {plan: diagnose_run(recording, "observe", plan=plan).differing for plan in (True, False)}
     assert [(each.setting, each.against) for each in found[True]] == [("gateway", "rule")]
-    assert [(each.setting, each.expected) for each in found[False]] == [("presence", "absent")]
+    assert [(each.setting, each.expected, each.protocol) for each in found[False]] == [("presence", "absent", "boot")]
 
 
 def test_the_gateway_of_a_route_whose_next_hops_differ_from_the_plan_is_not_listed_twice(tmp_path: Path) -> None:

@@ -304,6 +304,29 @@ def test_a_line_of_frr_is_removed_before_the_one_that_it_replaced_is_added() -> 
     assert second.endswith("-c 'neighbor swp1 route-map GOOD in'")
 
 
+def test_a_manual_route_keeps_its_protocol() -> None:
+    """ip(8) creates routes of protocol boot unless a command names another one."""
+    hops = setting("h1", "route 10.0.0.0/8", "next hops", value="via 10.0.0.0 dev eth1", expected="via 10.0.0.0 dev "
+                   "eth1, via 10.0.0.2 dev eth2")  # fmt: skip
+    assert remedy(replace(hops, protocol="static")) == (
+        "rocelab exec h1 -- ip route replace 10.0.0.0/8 proto static nexthop via 10.0.0.0 dev eth1 "
+        "nexthop via 10.0.0.2 dev eth2"
+    )
+    assert remedy(replace(hops, protocol="ospf")).startswith("look for a filter of routes")
+
+
+def test_of_fewer_paths_the_configuration_is_restored_and_no_learned_route() -> None:
+    """A manual route would take the place of what BGP learns when it uses more paths again."""
+    line = setting("leaf1", "frr router bgp 65001 / maximum-paths", "value", value="1", expected="64", against="plan")
+    both = "via fe80::1 dev swp1, via fe80::2 dev swp2"
+    routes = [
+        setting("leaf1", f"route {prefix} metric 20", "next hops", value="via fe80::1 dev swp1", expected=both)
+        for prefix in ("10.0.0.4/31", "10.0.0.6/31")
+    ]
+    (found,) = diagnosed([line, *routes], causes=[cause("one-path-only", "leaf1")]).causes
+    assert found.fix == remedy(line)
+
+
 def test_a_route_is_not_deleted_if_its_right_gateway_is_not_known() -> None:
     (fix,) = remedies([replace(ELSEWHERE, expected="an address of leaf1")])
     assert fix.startswith("give route 10.0.0.0/8 of h1 its value of before")
