@@ -81,7 +81,8 @@ def _explained(differences: Sequence[Difference]) -> list[Difference]:
     """Leave out what another difference explains.
 
     That is a port that differs from the other end of its link, if that end differs from the plan or its siblings. It
-    is also the gateway of a route whose next hops differ, and the gateway and MTU of one that should not exist.
+    is also the gateway of a route whose next hops differ, and the gateway and MTU of one that should not exist. The
+    metrics of a route contain its MTU, and a command that sets it makes the route a manual one.
     """
     changed = {
         (f"{each.node}:{each.interface}", each.field) for each in differences if each.against in {PLAN, SIBLINGS}
@@ -90,8 +91,11 @@ def _explained(differences: Sequence[Difference]) -> list[Difference]:
 
     def is_detail(each: Difference) -> bool:
         of_route = [field for field in (PRESENCE, "next hops") if (each.node, each.object, field) in routes]
+        of_mtu = (each.node, each.object, "mtu") in routes and not of_route
         return each.kind == "route" and (
-            (each.field == "gateway" and bool(of_route)) or (each.field == "mtu" and PRESENCE in of_route)
+            (each.field == "gateway" and bool(of_route))
+            or (each.field == "mtu" and PRESENCE in of_route)
+            or (each.field in {"metrics", "protocol"} and of_mtu)
         )
 
     return [each for each in differences if (each.against, each.field) not in changed and not is_detail(each)]

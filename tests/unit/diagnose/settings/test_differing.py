@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from lab.audit import snapshot
 from lab.audit.audited import AddressAudit, InterfaceAudit, NodeAudit, RouteAudit, SysctlAudit
 from lab.audit.difference import Difference
+from lab.diagnose import differing
 from lab.diagnose.run import diagnose_run
 from lab.errors import InvalidInput
 from lab.telemetry.read.recording import Recording
@@ -139,6 +140,16 @@ def test_the_gateway_of_a_route_whose_next_hops_differ_from_the_plan_is_not_list
     )  # fmt: skip
     found = diagnose_run(with_route(tmp_path / "run", hops), "observe").differing
     assert [(each.setting, each.against) for each in found] == [("next hops", "plan")]
+
+
+def test_the_mtu_of_a_route_is_listed_once_and_not_as_another_route() -> None:
+    """The plan has it in the metrics. Two causes for one setting would each have half of the confidence."""
+    mtu = Difference("leaf1", "route", "route 10.0.0.8/31 metric 20", "mtu", "1400", "9000", "rule")
+    metrics = replace(mtu, field="metrics", value='[{"mtu": 1400}]', expected="absent", against="plan")
+    protocol = replace(mtu, field="protocol", value="boot", expected="bgp", against="plan")
+    hops = replace(mtu, field="next hops", value="dev swp1", expected="dev swp2", against="plan")
+    assert differing._explained([metrics, protocol, mtu]) == [mtu]
+    assert protocol in differing._explained([protocol, mtu, hops])
 
 
 def test_the_other_end_of_a_link_that_differs_from_its_siblings_is_not_listed(tmp_path: Path) -> None:
