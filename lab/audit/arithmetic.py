@@ -385,7 +385,7 @@ def _of_missing(
 def _of_unadvertised(
     having: Mapping[str, set[str]], owner_of: Mapping[str, str], state: FabricAudit, topology: Topology
 ) -> Iterator[Difference]:
-    """Yield networks of hosts that no other switch has a route to, if other switches have most of them.
+    """Yield networks of hosts that no other switch has a route to, if other switches have most of that IP version.
 
     A shorter prefix is a route to them, too, unless it is a default route.
     """
@@ -407,19 +407,17 @@ def _of_unadvertised(
         each: having[each] - {owner_of[each]} for each in networks if owner_of.get(each) in having.get(each, ())
     }
     silent = [each for each, others in routed.items() if not others]
-    if len(routed) < FEWEST or 2 * len(silent) >= len(routed):
-        return
-    for prefix in sorted(silent):
+    of_version = Counter(":" in each for each in routed)
+    few = {version for version, count in Counter(":" in each for each in silent).items()
+           if of_version[version] >= FEWEST and 2 * count < of_version[version]}  # fmt: skip
+    routes: dict[str, set[str]] = defaultdict(set)
+    for name in (each.name for each in topology.switches if each.name in state.nodes):
+        for route in state.nodes[name].routes:
+            routes[str(ip_network(route.prefix, strict=False))].add(name)
+    for prefix in sorted(each for each in silent if (":" in each) in few):
         network = ip_network(prefix)
-        covered = any(
-            route.prefix not in {prefix, "0.0.0.0/0", "::/0"}
-            and ip_network(route.prefix, strict=False).version == network.version
-            and network.subnet_of(ip_network(route.prefix, strict=False))  # type: ignore[arg-type]  # same version
-            for name, node in state.nodes.items()
-            if name != owner_of[prefix] and topology.node(name).role.is_switch
-            for route in node.routes
-        )
-        if not covered:
+        shorter = (str(network.supernet(new_prefix=length)) for length in range(1, network.prefixlen))
+        if not any(routes.get(each, set()) - {owner_of[prefix]} for each in shorter):
             yield Difference(
                 node=owner_of[prefix], kind="route", object=f"route {prefix}", field=ADVERTISED, value="no",
                 expected="yes", against=RULE,

@@ -239,6 +239,23 @@ def test_a_network_of_hosts_that_no_other_switch_has_is_not_advertised() -> None
     assert unadvertised(default) == [("leaf4", f"route {lost}", "advertised")]
 
 
+def test_networks_of_an_ip_version_that_no_switch_routes_are_not_missing() -> None:
+    """Some hosts have IPv6 addresses in a fabric that routes IPv4 only."""
+    nodes = dict(STATE.nodes)
+    for number, name in enumerate(("leaf1", "leaf2", "leaf3")):
+        address = AddressAudit("swp3", f"fd00:{number}::1/64", "global")
+        route = RouteAudit(f"fd00:{number}::/64", "main", "256", "unicast", "kernel", ("dev swp3",))
+        node = nodes[name]
+        nodes[name] = replace(node, addresses=(*node.addresses, address), routes=(*node.routes, route))
+    for name in ("leaf1", "leaf2", "leaf3", "leaf4"):
+        node = nodes[name]
+        nets = sorted({str(ip_interface(each.address).network) for each in node.addresses if "." in each.address
+                       and each.interface != "lo"})  # fmt: skip
+        own = tuple(RouteAudit(each, "main", "", "unicast", "kernel", ("dev swp3",)) for each in nets)
+        nodes[name] = replace(node, routes=(*node.routes, *own))
+    assert differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY) == []
+
+
 def with_default_routes(**more: RouteAudit) -> list[tuple[str, str, str]]:
     """Differences of a fabric whose hosts have default routes, and some another one as well."""
     nodes = dict(STATE.nodes)
