@@ -259,8 +259,8 @@ def _is_explained(cause: Found, likely: Iterable[_Suspects], topology: Topology)
 def _cause(suspects: Sequence[_Suspects], share: float, found: Diagnosis) -> Found:
     """Return settings of one kind as one cause: any of them can be the fault.
 
-    Each place has the ``share`` of the confidence. That one of them is the fault excludes the others, so that the
-    confidence of the cause's name, and of its fix of all places, is the sum.
+    Each place has the ``share`` of the confidence. The cause's name, and its fix of all places, are right if any of
+    them is the fault, so that their confidence is the sum. It is at most that of a single place.
     """
     lines = [
         Evidence(

@@ -66,7 +66,7 @@ def large_pings_are_lost(facts: WindowFacts) -> Iterator[Sign]:
     """A large DF ping is not answered, and a small one from the same NIC to the same address is."""
     for sources, address, ran in _only_small_pings(facts):
         if address in facts.addresses.values():
-            says = f"not answered, unlike a small one: {' '.join(ran.argv)}; ip route get shows a cached path MTU"
+            says = f"not answered, unlike a small one: {' '.join(ran.argv)}; see the path MTU: ip route get {address}"
             for nic in sources:
                 yield Sign(nic, (Evidence(says=says, of=nic, source="ping", value=0, at=ran.seconds),))
 
