@@ -130,7 +130,7 @@ def _of_route(setting: DifferingSetting, words: list[str], same: Sequence[Differ
 def _next_hop(audited: str, version: int) -> str:
     """Return a next hop as ip-route(8) takes it: without its state, and with the family of another one."""
     words = [word for word in audited.split() if word not in {"dead", "linkdown"}]
-    if version == 4 and words[0] == "via" and ":" in words[1]:
+    if version == 4 and words[:1] == ["via"] and ":" in "".join(words[1:2]):
         words.insert(1, "inet6")
     return " ".join(words)
 

@@ -304,6 +304,12 @@ def test_a_line_of_frr_is_removed_before_the_one_that_it_replaced_is_added() -> 
     assert second.endswith("-c 'neighbor swp1 route-map GOOD in'")
 
 
+@pytest.mark.parametrize("hops", ["via 10.0.0.0 dev eth1, via", "via 10.0.0.0, ", "dev eth1, "])
+def test_next_hops_of_a_damaged_recording_are_no_traceback(hops: str) -> None:
+    damaged = setting("h1", "route 10.0.0.0/8", "next hops", value="via 10.9.9.9 dev eth1", expected=hops)
+    assert remedy(damaged).startswith("rocelab exec h1 -- ip route replace 10.0.0.0/8 nexthop ")
+
+
 def test_a_manual_route_keeps_its_protocol() -> None:
     """ip(8) creates routes of protocol boot unless a command names another one."""
     hops = setting("h1", "route 10.0.0.0/8", "next hops", value="via 10.0.0.0 dev eth1", expected="via 10.0.0.0 dev "
