@@ -193,7 +193,8 @@ def _of_neighbours(node: NodeAudit, state: FabricAudit, placement: FabricRoles) 
 def _of_owners(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
     """Yield addresses of several nodes. A gateway that several switches share is on an interface without a cable.
 
-    If only one of the owners has it in the network of its link, the others are wrong.
+    Hosts in different VLANs may have the same address: tenants can use the same subnets. If only one of the owners
+    has it in the network of its link, the others are wrong.
     """
     owners: dict[str, list[tuple[str, AddressAudit]]] = defaultdict(list)
     for node in state.nodes.values():
@@ -201,13 +202,36 @@ def _of_owners(state: FabricAudit, placement: FabricRoles) -> Iterator[Differenc
             shared = each.interface != "lo" and (node.name, each.interface) not in placement.peers
             if each.scope == "global" and not (shared and placement.topology.node(node.name).role.is_switch):
                 owners[each.address.partition("/")[0]].append((node.name, each))
-    for found in owners.values():
+    for found in (each for every in owners.values() for each in _of_one_vlan(every, state, placement)):
         names = dict.fromkeys(name for name, _ in found)
         if len(names) > 1:
             linked = [each for each in found if _is_in_a_link_s_network(*each, state, placement)]
             owner = linked[0][0] if len(linked) == 1 else "one node"
             for name, address in [each for each in found if each not in linked] if len(linked) == 1 else found:
                 yield Difference.of(name, address, "owner", ", ".join(names), owner, RULE)
+
+
+def _of_one_vlan(
+    found: list[tuple[str, AddressAudit]], state: FabricAudit, placement: FabricRoles
+) -> Iterator[list[tuple[str, AddressAudit]]]:
+    """Yield the owners in each VLAN, with those that are in none."""
+    if len(found) < 2:
+        return
+    vlans = [_vlan_of(name, each.interface, state, placement) for name, each in found]
+    for vlan in dict.fromkeys(filter(None, vlans)) or [0]:
+        yield [each for each, its in zip(found, vlans, strict=True) if its in {vlan, 0}]
+
+
+def _vlan_of(node: str, interface: str, state: FabricAudit, placement: FabricRoles) -> int:
+    """Return the VLAN of a host's interface: of its name, like ``eth1.30``, or of the switch port; 0 for none."""
+    port, _, tag = interface.partition(".")
+    peer = placement.peers.get((node, port))
+    there = state.nodes.get(peer.node) if peer is not None else None
+    if peer is None or there is None:
+        return 0
+    if tag.isdigit():
+        return int(tag)
+    return next((each.vlan for each in there.vlans if each.interface == peer.interface and "PVID" in each.flags), 0)
 
 
 def _is_in_a_link_s_network(name: str, address: AddressAudit, state: FabricAudit, placement: FabricRoles) -> bool:

@@ -26,6 +26,7 @@ from lab.audit.audited import (
     RuleAudit,
     SysctlAudit,
     UnreadPart,
+    VlanAudit,
 )
 from lab.audit.without_plan import differences_without_plan
 from lab.model.addressing import plan_addresses
@@ -392,6 +393,21 @@ def test_of_two_owners_the_one_outside_the_link_s_network_is_wrong() -> None:
     on_loopback = AddressAudit("lo", f"{at_its_link.address.partition('/')[0]}/32", "global")
     found = changed("h4", lambda node: replace(node, addresses=(*node.addresses, on_loopback)))
     assert found == [("h4", f"address {on_loopback.address} lo", "owner", "h1, h4", "h1")]
+
+
+@pytest.mark.parametrize(("vlan", "owners"), [(30, set()), (10, {"h1", "h3"})])
+def test_hosts_of_tenants_in_different_vlans_may_have_the_same_address(vlan: int, owners: set[str]) -> None:
+    nodes = dict(STATE.nodes)
+    for leaf, host, number in (("leaf1", "h1", 10), ("leaf2", "h3", vlan)):
+        vlans = (VlanAudit("swp3", number, ("PVID", "Egress Untagged")),)
+        interfaces = tuple(
+            replace(each, master="br0") if each.name == "swp3" else each for each in nodes[leaf].interfaces
+        )
+        own = tuple(each for each in nodes[leaf].addresses if each.interface != "swp3")
+        nodes[leaf] = replace(nodes[leaf], vlans=vlans, interfaces=interfaces, addresses=own)
+        nodes[host] = replace(nodes[host], addresses=(AddressAudit("eth1", "10.1.10.2/24", "global"),))
+    found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+    assert {each.node for each in found if each.field == "owner"} == owners
 
 
 def test_a_link_that_differs_from_others_at_both_ends_is_no_difference() -> None:
