@@ -29,6 +29,7 @@ from lab.telemetry.read import measures
 from lab.telemetry.read.event_text import event_text
 from lab.telemetry.read.measures import LINK_TABLE
 from lab.telemetry.read.recording import RecordedEvent
+from lab.telemetry.read.session_states import SessionStates
 from lab.telemetry.sample import qp_rates, queue_pairs, routing_sessions
 from lab.telemetry.sample.kernel_events import KernelNews
 from lab.telemetry.store.port_event_frames import PortEventFrames
@@ -105,8 +106,7 @@ class LiveFeed:
         self._news = KernelNews([])
         self._links: dict[str, bool] = {}
         """Whether each port of the fabric is up."""
-        self._lost: dict[tuple[str, str], dict[tuple[str, ...], int]] = {}
-        """By node and daemon: the sessions of a daemon that is lost, and whether they were up."""
+        self._sessions = SessionStates()
         self._silent: dict[tuple[str, str], int] = {}
         self._numbers: dict[tuple[str, ...], int] = {}
         self._values: dict[int, int] = {}
@@ -272,10 +272,12 @@ class LiveFeed:
         place = ":".join(each for each in (known["node"], known["interface"]) if each)
         match known["source"]:
             case "routing" if known["kind"] in UP:
-                self._take_session(at, place, known["kind"], told)
-            case "routing" if known["kind"].startswith("daemon_") and not self._is_news(ns, known, told):
+                self._take_sessions(known, told)
+                self._tell_session(at, place, known["kind"], told)
+            case "routing" if known["kind"] == "daemon_silent" and self._is_known_silent(ns, known["node"], told):
                 pass
             case "routing" | "rdma":
+                self._take_sessions(known, told)
                 event = RecordedEvent(ns, at / 1e6, **known, data=told)
                 self._tell(at, known["source"].capitalize(), f"{place} {event_text(event)}", place)
             case "port":
@@ -285,31 +287,20 @@ class LiveFeed:
             case "job":
                 self._take_step(ns, place, told)
 
-    def _is_news(self, ns: int, known: Mapping[str, str], told: Mapping[str, Any]) -> bool:
-        """Take an event of a daemon; return whether it is not the repetition of one.
+    def _is_known_silent(self, ns: int, node: str, told: Mapping[str, Any]) -> bool:
+        """Return whether a daemon that does not answer was already reported."""
+        key = node, str(told.get("daemon", ""))
+        last, self._silent[key] = self._silent.get(key, 0), ns
+        return bool(last) and ns - last <= _SILENT
 
-        A daemon that is lost has no sessions that are up. If it comes back, it has those that it had before: it
-        reports the differences.
-        """
-        key = known["node"], str(told.get("daemon", ""))
-        if known["kind"] == "daemon_silent":
-            last, self._silent[key] = self._silent.get(key, 0), ns
-            return not last or ns - last > _SILENT
-        if known["kind"] == "daemon_lost" and (kind := routing_sessions.SESSION_KINDS.get(key[1])):
-            self._lost[key] = {
-                path: self._values[number]
-                for path, number in self._numbers.items()
-                if path[0] == "sessions" and path[1].startswith(f"{key[0]}:") and path[1].endswith(f" {kind}")
-            }
-            for path in self._lost[key]:
-                self._set(path, 0)
-        elif known["kind"] == "daemon_back":
-            for path, value in self._lost.pop(key, {}).items():
-                self._set(path, value)
-        return True
+    def _take_sessions(self, known: Mapping[str, str], told: Mapping[str, Any]) -> None:
+        """Set the sessions that an event of a router changes."""
+        if known["source"] == "routing":
+            changed = self._sessions.take(known["kind"], known["node"], known["interface"], told)
+            for (node, interface, kind), state in changed.items():
+                self._set(("sessions", f"{node}:{interface} {kind}"), int(state == UP.get(kind)))
 
-    def _take_session(self, at: int, place: str, kind: str, told: Mapping[str, Any]) -> None:
-        self._set(("sessions", f"{place} {kind}"), int(told.get("state") == UP[kind]))
+    def _tell_session(self, at: int, place: str, kind: str, told: Mapping[str, Any]) -> None:
         if told.get("before"):
             title = TITLES.get(kind, f"{kind.upper()} session")
             self._tell(at, "Session", f"{place} {title}: {told['before']} to {told['state']}", place)

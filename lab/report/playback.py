@@ -21,6 +21,7 @@ from lab.report.run_figures import DEVICE_FIGURES, lanes_of
 from lab.report.steps import opening_of, steps_of
 from lab.telemetry.read import measures
 from lab.telemetry.read.measure_unit import MeasureUnit
+from lab.telemetry.read.session_states import SessionStates
 from lab.telemetry.store.session_states import UP
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from lab.report.packet_picks import Packet
     from lab.report.run_facts import ReportFacts
     from lab.telemetry.read.measures import Measure
-    from lab.telemetry.read.recording import RecordedEvent, Recording
+    from lab.telemetry.read.recording import Recording
     from lab.telemetry.read.series import Series
 
 _NS: Final = 10**9
@@ -236,14 +237,17 @@ def _sessions(recording: Recording, chosen: NDArray[np.int64]) -> Iterator[tuple
 
     The state in the first event also applies to the time before it.
     """
-    told: dict[str, list[RecordedEvent]] = {}
+    told: dict[str, list[tuple[int, bool]]] = {}
+    states = SessionStates()
     for event in recording.events(source="routing"):
-        if event.kind in UP:
-            told.setdefault(f"{event.node}:{event.interface} {event.kind}", []).append(event)
+        changed = states.take(event.kind, event.node, event.interface, event.data)
+        for (node, interface, kind), state in changed.items():
+            if kind in UP:
+                told.setdefault(f"{node}:{interface} {kind}", []).append((event.ns, state == UP[kind]))
     times = recording.samples["ns"][chosen]
-    for name, events in told.items():
-        up = np.array([event.data.get("state") == UP[event.kind] for event in events], np.int64)
-        last = np.searchsorted(np.array([event.ns for event in events], np.int64), times, "right") - 1
+    for name, changes_of in told.items():
+        moments, up = np.array(changes_of, np.int64).T
+        last = np.searchsorted(moments, times, "right") - 1
         yield name, folded(up[np.maximum(last, 0)])
 
 

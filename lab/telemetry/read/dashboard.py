@@ -12,6 +12,7 @@ import numpy as np
 
 from lab.telemetry.read import measures
 from lab.telemetry.read.measures import LINK_TABLE, OWNER_TABLES, MeasureScope
+from lab.telemetry.read.session_states import SessionStates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from lab.telemetry.read.measures import Measure
     from lab.telemetry.read.recorded_jobs import RecordedJob, RecordedRankStep, RecordedStep
     from lab.telemetry.read.recording import RecordedEvent
+    from lab.telemetry.read.session_states import SessionKey
 
 _NS: Final = 10**9
 WINDOW: Final = _NS
@@ -144,21 +146,22 @@ class SessionStanding:
 
 def standings(events: Iterable[RecordedEvent], at: int) -> list[SessionStanding]:
     """Return the state of all sessions at time ``at`` (ns), from the events of the routers."""
-    found: dict[tuple[str, str, str], SessionStanding] = {}
+    found: dict[SessionKey, SessionStanding] = {}
+    states = SessionStates()
     for event in events:
-        if event.ns <= at and event.source == "routing" and "state" in event.data:
-            key = (event.node, event.interface, event.kind)
-            changes = found[key].changes + 1 if key in found else 0
-            age, before = event.data.get("age"), event.data.get("before")
-            since = event.ns - round(float(age or 0) * _NS)
+        if event.ns > at or event.source != "routing":
+            continue
+        age, before = event.data.get("age"), event.data.get("before")
+        for key, state in states.take(event.kind, event.node, event.interface, event.data).items():
+            node, interface, protocol = key
             found[key] = SessionStanding(
-                node=event.node,
-                interface=event.interface,
-                protocol=event.kind,
-                state=str(event.data["state"]),
-                since=since,
-                changes=changes,
-                exact=bool(before) or age is not None,
+                node=node,
+                interface=interface,
+                protocol=protocol,
+                state=state,
+                since=event.ns - round(float(age or 0) * _NS),
+                changes=found[key].changes + 1 if key in found else 0,
+                exact=bool(before) or age is not None or "state" not in event.data,
             )
     return sorted(found.values(), key=lambda each: (each.node, each.interface, each.protocol))
 

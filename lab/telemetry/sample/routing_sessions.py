@@ -18,7 +18,7 @@ from lab.errors import OperationFailed
 from lab.routing.show import parse_bfd, parse_sessions
 from lab.routing.vty import Vty
 from lab.routing.wait.adjacency import LOOKS, parse_isis, parse_ospf, parse_ospf6
-from lab.telemetry.store.session_states import DOWN, UP
+from lab.telemetry.store.session_states import DOWN, SESSION_KINDS, UP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,8 +35,6 @@ _PRESENT: Final = "echo present"
 _COMMANDS: Final = {
     "bgpd": "show bgp summary json", "bfdd": "show bfd peers json", **LOOKS, "zebra": _PRESENT, "pimd": _PRESENT,
 }  # fmt: skip
-SESSION_KINDS: Final = {"bgpd": "bgp", "bfdd": "bfd", "ospfd": "ospf", "ospf6d": "ospf6", "isisd": "isis"}
-"""The kind of events of each daemon's sessions."""
 _ADJACENCIES: Final = {"ospfd": parse_ospf, "ospf6d": parse_ospf6, "isisd": parse_isis}
 _DAY: Final = 86_400.0
 """Seconds from which ospf6d reports an age in minutes or hours: too coarse to compare."""

@@ -15,6 +15,10 @@ UP: Final[Mapping[str, str]] = {"bgp": "Established", "bfd": "up", "ospf": "Full
 """The state of a session that is up, by the kind of its events. BFD only monitors links; the others carry routes."""
 DOWN: Final = "Down"
 """The state of an OSPF or IS-IS adjacency that its router no longer lists."""
+LOST: Final = "daemon lost"
+"""The state of a session whose daemon has ended, so that nobody reports it."""
+SESSION_KINDS: Final = {"bgpd": "bgp", "bfdd": "bfd", "ospfd": "ospf", "ospf6d": "ospf6", "isisd": "isis"}
+"""The kind of events of each daemon's sessions."""
 TITLES: Final[Mapping[str, str]] = {
     "bgp": "BGP session",
     "ospf": "OSPFv2 adjacency",

@@ -136,6 +136,18 @@ def test_what_devices_lost_is_played_and_what_they_did_not_is_left_out() -> None
     assert dict(_again(recording, np.arange(3))) == {"h1:eth1 rcvd_seq_err": [2, 3]}
 
 
+def test_the_page_shows_no_session_of_a_lost_daemon_as_up(tmp_path: Path) -> None:
+    """A daemon that is killed reports none of them as down."""
+    made = storm(tmp_path)
+    told = {"source": "routing", "node": "leaf1"}
+    made.event(START, **told, kind="bgp", interface="swp1", state="Established", before="")
+    made.event(START + 3 * STEP + 1, **told, kind="daemon_lost", daemon="bgpd")
+    made.event(START + 6 * STEP + 1, **told, kind="daemon_back", daemon="bgpd")
+    page_data = played(made.finished())
+    states = unfolded(page_data["sessions"]["leaf1:swp1 bgp"], 12)
+    assert states[:8] == [1, 1, 1, 1, 0, 0, 0, 1]
+
+
 def test_the_page_has_each_measure_with_its_title_and_unit_and_the_script_has_neither(tmp_path: Path) -> None:
     made = played(storm(tmp_path).finished())
     assert {name: each["title"] for name, each in made["measures"].items()} == {

@@ -176,3 +176,36 @@ def test_a_session_is_as_old_as_its_daemon_says() -> None:
     ]
     found = {each.interface: (each.since / 1e9, each.exact) for each in standings(events, 20 * 10**9)}
     assert found == {"swp1": (-291.5, True), "swp2": (9.0, False), "swp3": (12.0, True)}
+
+
+def test_sessions_of_a_lost_daemon_are_not_up_until_it_is_back() -> None:
+    """A daemon that is killed reports nothing. When it is back, it reports the differences from before."""
+
+    def told(second: int, kind: str, interface: str = "", **data: Any) -> RecordedEvent:
+        return RecordedEvent(second * 10**9, 0.0, "routing", kind, "leaf1", interface, data)
+
+    events = [
+        told(1, "bgp", "swp1", state="Established", before=""),
+        told(1, "bgp", "swp2", state="Idle", before=""),
+        told(1, "bfd", "swp1", state="up", before=""),
+        told(3, "daemon_lost", daemon="bgpd"),
+        told(3, "daemon_lost", daemon="zebra"),
+        told(5, "daemon_back", daemon="bgpd"),
+        told(6, "bgp", "swp1", state="Idle", before="Established"),
+        told(8, "daemon_lost", daemon="bgpd"),
+        told(9, "daemon_lost", daemon="bgpd"),
+        told(10, "daemon_back", daemon="bgpd"),
+    ]
+    found = [
+        [(each.interface, each.protocol, each.state, each.changes) for each in standings(events, second * 10**9)]
+        for second in (2, 3, 5, 6, 9, 10)
+    ]
+    bfd = ("swp1", "bfd", "up", 0)
+    assert found == [
+        [bfd, ("swp1", "bgp", "Established", 0), ("swp2", "bgp", "Idle", 0)],
+        [bfd, ("swp1", "bgp", "daemon lost", 1), ("swp2", "bgp", "daemon lost", 1)],
+        [bfd, ("swp1", "bgp", "Established", 2), ("swp2", "bgp", "Idle", 2)],
+        [bfd, ("swp1", "bgp", "Idle", 3), ("swp2", "bgp", "Idle", 2)],
+        [bfd, ("swp1", "bgp", "daemon lost", 5), ("swp2", "bgp", "daemon lost", 4)],
+        [bfd, ("swp1", "bgp", "Idle", 6), ("swp2", "bgp", "Idle", 5)],
+    ]
