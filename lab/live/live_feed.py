@@ -27,9 +27,9 @@ from lab.report.playback import PLAYED, PLAYED_LINK
 from lab.report.run_figures import DEVICE_FIGURES
 from lab.telemetry.read import measures
 from lab.telemetry.read.event_text import event_text
+from lab.telemetry.read.followed_sessions import SessionStates
 from lab.telemetry.read.measures import LINK_TABLE
 from lab.telemetry.read.recording import RecordedEvent
-from lab.telemetry.read.session_states import SessionStates
 from lab.telemetry.sample import qp_rates, queue_pairs, routing_sessions
 from lab.telemetry.sample.kernel_events import KernelNews
 from lab.telemetry.store.port_event_frames import PortEventFrames

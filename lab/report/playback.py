@@ -20,8 +20,8 @@ from lab.report.run_facts import named
 from lab.report.run_figures import DEVICE_FIGURES, lanes_of
 from lab.report.steps import opening_of, steps_of
 from lab.telemetry.read import measures
+from lab.telemetry.read.followed_sessions import SessionStates
 from lab.telemetry.read.measure_unit import MeasureUnit
-from lab.telemetry.read.session_states import SessionStates
 from lab.telemetry.store.session_states import UP
 
 if TYPE_CHECKING:

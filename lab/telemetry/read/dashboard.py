@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from lab.telemetry.read import measures
+from lab.telemetry.read.followed_sessions import SessionStates
 from lab.telemetry.read.measures import LINK_TABLE, OWNER_TABLES, MeasureScope
-from lab.telemetry.read.session_states import SessionStates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lab.telemetry.read.counter_tables import Key
+    from lab.telemetry.read.followed_sessions import SessionKey
     from lab.telemetry.read.measures import Measure
     from lab.telemetry.read.recorded_jobs import RecordedJob, RecordedRankStep, RecordedStep
     from lab.telemetry.read.recording import RecordedEvent
-    from lab.telemetry.read.session_states import SessionKey
 
 _NS: Final = 10**9
 WINDOW: Final = _NS

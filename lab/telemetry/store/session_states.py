@@ -16,7 +16,7 @@ UP: Final[Mapping[str, str]] = {"bgp": "Established", "bfd": "up", "ospf": "Full
 DOWN: Final = "Down"
 """The state of an OSPF or IS-IS adjacency that its router no longer lists."""
 LOST: Final = "daemon lost"
-"""The state of a session whose daemon has ended, so that nobody reports it."""
+"""The state of a session whose daemon has ended. Routers do not report it."""
 SESSION_KINDS: Final = {"bgpd": "bgp", "bfdd": "bfd", "ospfd": "ospf", "ospf6d": "ospf6", "isisd": "isis"}
 """The kind of events of each daemon's sessions."""
 TITLES: Final[Mapping[str, str]] = {
