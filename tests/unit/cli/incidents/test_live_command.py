@@ -151,6 +151,8 @@ def test_the_page_is_served_although_nobody_reads_the_output(tmp_path: Path) -> 
         assert command.process.stdout is not None
         command.process.stdout.close()
         updates(url, opened(url), 0)
+        command.process.send_signal(signal.SIGTERM)
+        command.process.wait(PATIENCE)  # and its sampler, which nobody ends after a SIGKILL
 
 
 @pytest.mark.parametrize("options", [("--hz", "0"), ("--hz", "nan"), ("a", "--fabric", "b")])
