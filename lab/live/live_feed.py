@@ -298,7 +298,8 @@ class LiveFeed:
         if known["source"] == "routing":
             changed = self._sessions.take(known["kind"], known["node"], known["interface"], told)
             for (node, interface, kind), state in changed.items():
-                self._set(("sessions", f"{node}:{interface} {kind}"), int(state == UP.get(kind)))
+                if kind in UP:
+                    self._set(("sessions", f"{node}:{interface} {kind}"), int(state == UP[kind]))
 
     def _tell_session(self, at: int, place: str, kind: str, told: Mapping[str, Any]) -> None:
         if told.get("before"):

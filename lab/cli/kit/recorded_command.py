@@ -133,7 +133,8 @@ def stepped(state: FabricState, steps: Sequence[dict[str, Any]]) -> None:
 
     Each has the columns of ``job_steps``, and ``ns``. A job's first step takes the place of the job before.
     """
-    from lab.telemetry.store.recording_folder import append_lines  # noqa: PLC0415 - needed only for jobs
+    from lab.kernel.process.files import replaced  # noqa: PLC0415 - needed only for jobs
+    from lab.telemetry.store.recording_folder import append_lines  # noqa: PLC0415
 
     _every(state, "JOB_STEP", steps)
     if not state.job_steps.parent.is_dir():
@@ -142,10 +143,9 @@ def stepped(state: FabricState, steps: Sequence[dict[str, Any]]) -> None:
         if steps[0]["step"] > 1:
             append_lines(state.job_steps, steps)
             return
-        fresh = state.job_steps.with_name(f"{state.job_steps.name}.new")
-        fresh.unlink(missing_ok=True)
-        append_lines(fresh, steps)
-        fresh.replace(state.job_steps)
+        with replaced(state.job_steps) as fresh:
+            fresh.unlink(missing_ok=True)  # of a job that was killed
+            append_lines(fresh, steps)
 
 
 def described(state: FabricState, job: dict[str, Any]) -> None:

@@ -232,6 +232,7 @@ def test_a_lost_daemon_has_no_session_that_is_up(tmp_path: Path) -> None:
     for kind, state in (("bgp", "Established"), ("bfd", "up")):
         take(kind=kind, interface="swp1", state=state, before="")
     take(kind="bgp", interface="swp2", state="Idle", before="")
+    take(kind="other", interface="swp3", state="Idle", before="")  # no session that the page has
     for kind in ("daemon_lost", "daemon_back"):
         take(kind=kind, daemon="bgpd")
     page = page_of(made)

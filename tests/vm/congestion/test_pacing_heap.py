@@ -17,7 +17,6 @@ PACKETS = 10
 """Of each QP at first: they take 1.1 s at least, in which all QPs wait."""
 FURTHER = 200
 """Packets that come as QPs run out of them, in random order, for QPs that wait and for others."""
-
 LEAVES = 0.005
 """Seconds between two packets that leave: 40 QPs, each with 184 ms for a packet."""
 
