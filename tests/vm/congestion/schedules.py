@@ -14,6 +14,8 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from lab.dataplane.port_layout import LIMITERS
 from lab.model.qos.congestion.cc_presets import CC_PRESETS
 from lab.model.qos.port import StormAction, WatchdogQos
@@ -38,6 +40,7 @@ _QUANTA: Final = (0, 50, 500, 5000)
 _WATCHDOG: Final = WatchdogQos(enabled=True, detection=0.004, restoration=0.004, action=StormAction.DROP)
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 _IFREQ: Final = struct.Struct("16sH22x")
+_NOT_DUE: Final = np.uint64(2**64 - 1)
 
 
 @dataclass
@@ -141,14 +144,20 @@ class Schedule:
     def look(self) -> float:
         """Return by how many seconds the first packet of any QP is beyond its due time, in the heap of the NIC.
 
-        The time is read first: an entry that is due after that is not late, whenever it leaves.
+        The time is read first: an entry that is due after that is not late, whenever it leaves. The qdisc may write
+        while a record is copied, and leave an old due time beside a new flag. A QP counts if two copies agree on it.
         """
         now = time.monotonic_ns()
-        limiters = self.nic.maps.limiters[:LIMITERS].copy()
-        due = limiters["due"][(limiters["in_heap"] != 0) & (limiters["waiting"] != 0)]
-        late = (now - int(due.min())) / 1e9 if len(due) else 0.0
+        first, second = self._due(), self._due()
+        alike = (first == second) & (second != _NOT_DUE)
+        late = (now - int(second[alike].min())) / 1e9 if alike.any() else 0.0
         self.lateness = max(self.lateness, late)
         return late
+
+    def _due(self) -> Any:
+        """When the first packet of each limiter is due, in ns; ``_NOT_DUE`` where none waits in the heap."""
+        limiters = self.nic.maps.limiters[:LIMITERS].copy()
+        return np.where((limiters["in_heap"] != 0) & (limiters["waiting"] != 0), limiters["due"], _NOT_DUE)
 
     def drain(self) -> None:
         """Wait until all packets have left, without anything that would have the qdisc look."""
