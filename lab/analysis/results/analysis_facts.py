@@ -46,7 +46,8 @@ class FlowFacts:
     * ``unanswered``: seconds from the last packet in reverse direction to the end of the flow, if it retransmitted at
       least twice in that time; else 0.
     * ``never_answered``: seconds from the first packet to the last, if one PSN was retransmitted repeatedly and no
-      answer was captured, although others were; else 0.
+      answer was captured, although others were; else 0. ``without_answers``: the same, if the capture has no packet
+      to the source host.
     * ``duplicates``: packets that the receiver had accepted before. PSN tracking starts with the first captured
       packet. If a QP's first packet was lost before this link, its retransmissions count as duplicates.
     * ``unseen``: PSNs that were acknowledged but not captured.
@@ -98,6 +99,7 @@ class FlowFacts:
     paused_resent: int
     unanswered: float
     never_answered: float
+    without_answers: float
     duplicates: int
     out_of_sequence: int
     unseen: int

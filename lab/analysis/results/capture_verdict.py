@@ -82,10 +82,16 @@ _SIGNS: Final = (
         lambda _, again: f"never answered, unlike other requests: {counted(again, 'retry', 'retries')}",
     ),
     _Sign(
+        "the other end is down or its QP is in error, requests or answers do not arrive, or the capture has only one"
+        " direction; a requester without retries left ends with status 12 (transport retry counter exceeded)",
+        lambda flow: (int(flow.without_answers > 0 and not flow.looped), flow.resent),
+        lambda _, again: f"{counted(again, 'retry', 'retries')}, and the capture has no answer",
+    ),
+    _Sign(
         "packets or their ACKs were lost or reordered",
         lambda flow: (
             (0, 0)
-            if flow.looped or flow.never_answered
+            if flow.looped or flow.never_answered or flow.without_answers
             else (
                 flow.go_back_n - flow.rnr_retries - flow.paused_timeouts,
                 flow.resent - flow.repeats - flow.rnr_resent - flow.paused_resent,

@@ -221,6 +221,7 @@ class _Report:
             paused_resent=self._paused_timeouts.get(number, (0, 0))[1],
             unanswered=self._unanswered(number) if peer >= 0 else 0.0,
             never_answered=self._never_answered(number) if peer < 0 else 0.0,
+            without_answers=self._without_answers(number) if peer < 0 else 0.0,
             response_gaps=self._of.responses.gaps.get(number, 0),
             responses=sums["responses"],
             answers=_named(ops.ACKS, flows.acks[number]),
@@ -263,16 +264,25 @@ class _Report:
         Answers count as captured if other packets reach the requester on this link, or if other answers pass between
         the hosts.
         """
-        of = self._of
-        first, last = of.flows.seen[number].tolist()
-        if not of.events.stuck(number, last):
+        answering = self._answering(number)
+        if any(self._of.streams.answers[flow] < 0 for flow in answering):  # one of them may belong to this flow
             return 0.0
-        streams = of.streams
+        return self._stuck(number) if answering or self._arrives(number) else 0.0
+
+    def _without_answers(self, number: int) -> float:
+        """Return seconds for which a requester resent one PSN, if the capture has nothing that reaches it; else 0."""
+        return 0.0 if self._answering(number) or self._arrives(number) else self._stuck(number)
+
+    def _stuck(self, number: int) -> float:
+        """Return seconds from first to last packet, if the flow ended with two retransmissions of one PSN; else 0."""
+        first, last = self._of.flows.seen[number].tolist()
+        return (last - first) / 1e9 if self._of.events.stuck(number, last) else 0.0
+
+    def _answering(self, number: int) -> list[int]:
+        """Return the flows of answers from the destination host to the source host."""
+        of, streams = self._of, self._of.streams
         back = [flow for stream in streams.back(int(streams.of[number])) for flow in streams.members(stream)]
-        answering = [flow for flow in back if of.flows.acks[flow].any()]
-        if any(streams.answers[flow] < 0 for flow in answering):  # one of them may belong to this flow
-            return 0.0
-        return (last - first) / 1e9 if answering or self._arrives(number) else 0.0
+        return [flow for flow in back if of.flows.acks[flow].any()]
 
     def _arrives(self, number: int) -> bool:
         """Return whether any packet to the source host of a flow was captured on the flow's link."""

@@ -97,6 +97,24 @@ def test_one_direction_or_one_retry_are_not_enough() -> None:
     assert not never(asked_again([packets.send(9)], *ANSWERED, times=2))
 
 
+@pytest.mark.parametrize(
+    "frames", [[packets.send(9)], packets.write(0xFFFFFE, 4), [packets.read(9, 2048)]], ids=["send", "write", "read"]
+)
+def test_a_capture_without_any_answer_names_both_explanations(frames: list[bytes]) -> None:
+    """The whole host is down, or a mirror has one direction: neither is a loss that a retransmission mended."""
+    (finding,) = asked_again(frames).findings
+    assert "and the capture has no answer" in finding.what
+    assert "status 12" in finding.meaning
+    assert "only one direction" in finding.meaning
+
+
+def test_one_direction_of_a_flow_that_continues_has_losses() -> None:
+    """What the requester sends after its retries shows that it was answered."""
+    facts = asked_again([packets.send(9)], (1600 * MS, 0, packets.send(10)))
+    assert not any("no answer" in found.what for found in facts.findings)
+    assert any("lost or reordered" in found.meaning for found in facts.findings)
+
+
 def connecting(*others: tuple[int, int, bytes], times: int = 4, vxlan: bool = False) -> list[CaptureFinding]:
     """A connection manager that sends its REQ every 4 s; both links of a router see each."""
     frame = packets.request_connection(1, 0x11, 0)
