@@ -66,19 +66,19 @@ def sweep_pairs(stage: Stage, absent: Collection[str] = ()) -> None:
 def _swept(flows: Sequence[SweepFlow]) -> list[Tally] | None:
     """Return the packets of all rounds; None if a receiver's buffer overflowed.
 
-    A busy machine delays all packets of a NIC for some milliseconds. So late ones are confirmed by as many more
-    rounds: a link that is slow is slow again.
+    A busy machine delays all packets of a NIC for some milliseconds, or the first packets of each round. So late ones
+    are confirmed by as many more rounds in the reverse order: a link that is slow is slow again.
     """
     tallies = sweep(flows, 0, _ROUNDS, 0, _PAUSE)
     least = [min(each.delays) for each in tallies or () if each.delays]
     if tallies is None or not least or max(least) <= 2 * median(least) + _LATE:
         return tallies
-    again = sweep(flows, 0, _ROUNDS, 0, _PAUSE)
+    again = sweep(flows[::-1], 0, _ROUNDS, 0, _PAUSE)
     if again is None:
         return None
     return [
         Tally(one.sent + other.sent, one.came + other.came, delays=one.delays + other.delays)
-        for one, other in zip(tallies, again, strict=True)
+        for one, other in zip(tallies, reversed(again), strict=True)
     ]
 
 
