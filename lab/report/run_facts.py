@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from lab.diagnose.run import diagnose_run
 from lab.report.busiest_moment import busiest_moment
 from lab.report.job.step_tables import ReportedJob, reported_jobs
+from lab.report.merged_events import queue_pair_moments, route_moments
 from lab.report.packet_picks import Packet, packets_of
 from lab.report.pause_list import PauseInterval, pauses_of
 from lab.report.qp_limits import ReportedQp, limit_moments, reported_qps
-from lab.report.queue_pair_rows import queue_pair_moments
 from lab.report.ruled_out import RuledOut, alarms, broken_phase, ruled_out
 from lab.report.run_figures import ReportFigure, figures_of, phases_of
 from lab.report.scenario_text import ScenarioText, Story, story_of
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _NS: Final = 10**9
 _MANY: Final = {"paused", "resumed", "expired", "xoff_sent", "xon_sent", "pause_ignored", "group_drops"}
 """Kinds of events that ports report by the hundred: the report only has their number."""
-_QUIET: Final = {"phase", "qp"}
+_QUIET: Final = {"phase", "qp", "route"}
 """Kinds of events that the timeline shows by other means."""
 
 
@@ -265,6 +265,7 @@ def _timeline(recording: Recording, facts: ReportFacts) -> Iterator[TimelineEntr
         at = (command.ns - recording.clock.start) / _NS
         yield TimelineEntry(at, command.text, "commands.jsonl")
     yield from queue_pair_moments(recording)
+    yield from route_moments(recording)
     yield from limit_moments(recording)
     for event in recording.events():
         if event.kind not in _MANY | _QUIET and not _is_first_look(event):

@@ -13,6 +13,9 @@ COMMAND: Final = "command"
 _LEFT_OUT: Final = frozenset({"text", "began"})
 """Fields of a note that are not printed: they are shown otherwise, or are of no use to a reader."""
 
+_FLAGS: Final = {"admin_up": ("enabled", "disabled"), "up": ("up", "down"), "gone": ("gone", "")}
+"""Text of a boolean field if it is true, and if it is false."""
+
 
 def event_text(event: RecordedEvent) -> str:
     """Return one line on an event, without its place. Fields may hold any JSON value; empty ones are omitted."""
@@ -20,9 +23,17 @@ def event_text(event: RecordedEvent) -> str:
         return shlex.join(map(str, event.data["argv"]))
     of_note = event.kind == "note" and event.data.get("text")
     words = [_text_of(event.data["text"]) if of_note else event.kind.replace("_", " ")]
-    shown = ((name, _text_of(value)) for name, value in event.data.items() if name not in _LEFT_OUT)
-    words.append(", ".join(f"{name} {text}" for name, text in shown if text))
+    shown = (_field_text(name, value) for name, value in event.data.items() if name not in _LEFT_OUT)
+    words.append(", ".join(filter(None, shown)))
     return " ".join(word for word in words if word)
+
+
+def _field_text(name: str, value: object) -> str:
+    """Return a field's name and value; "" if the value is empty."""
+    if isinstance(value, bool) and name in _FLAGS:
+        return _FLAGS[name][not value]
+    text = _text_of(value)
+    return f"{name} {text}" if text else ""
 
 
 def _text_of(value: object) -> str:
@@ -30,6 +41,8 @@ def _text_of(value: object) -> str:
     match value:
         case None:
             return ""
+        case bool():
+            return "yes" if value else "no"
         case list() | tuple():
             return " ".join(filter(None, map(_text_of, value)))
         case dict():

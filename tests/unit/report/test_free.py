@@ -128,6 +128,30 @@ def test_what_was_typed_is_evidence_with_its_moment(tmp_path: Path) -> None:
     assert [(each["typed"], each["at"]) for each in played(path)["commands"]] == [(" ".join(typed), 1.0)]
 
 
+def test_many_routes_are_a_few_lines(tmp_path: Path) -> None:
+    making = free(tmp_path)
+    for number in range(30):
+        route = {"source": "kernel", "kind": "route", "node": "leaf1", "prefix": f"10.0.{number}.0/24"}
+        making.event(making.ns, **route, interfaces=[], type="unicast", gone=True)
+        making.event(making.ns + 4 * 10**9, **route, interfaces=["swp1", "swp2"], type="unicast", gone=False)
+    making.event(
+        making.ns,
+        source="kernel",
+        kind="route",
+        node="leaf1",
+        prefix="10.9.0.0/24",
+        interfaces=None,
+        type="blackhole",
+    )
+    moments = [moment.what for moment in facts_of(making.finished()).timeline if "route" in moment.what]
+    first = "10.0.0.0/24, 10.0.1.0/24, 10.0.2.0/24, 10.0.3.0/24 and 26 more"
+    assert moments == [
+        f"leaf1: 30 routes removed: {first}",
+        "leaf1: 1 route of type blackhole: 10.9.0.0/24",
+        f"leaf1: 30 routes via swp1 swp2: {first}",
+    ]
+
+
 def test_many_queue_pairs_are_a_few_lines(tmp_path: Path) -> None:
     making = free(tmp_path)
     for after, state in ((0, "RTS"), (4 * 10**9, "gone")):

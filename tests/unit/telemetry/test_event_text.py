@@ -57,7 +57,7 @@ def event(**data: Any) -> RecordedEvent:
         (WRITTEN[0], "traffic pairs h1:h4 h2:h4, qps 1, size 65536, verb write, tclass 106"),
         (WRITTEN[5], "stream pair h1:h4, node h4, port 40001"),
         (STRANGE[0], "note"),
-        (STRANGE[5], "x other True, deep a=b="),
+        (STRANGE[5], "x other yes, deep a=b="),
     ],
 )
 def test_a_note_is_a_line(note: dict[str, Any], text: str) -> None:
@@ -69,6 +69,20 @@ def test_another_event_is_its_kind_and_fields() -> None:
         0, 0.0, "kernel", "route", data={"prefix": "10.0.0.0/24", "interfaces": ["swp1", "swp2"], "gone": ""}
     )
     assert event_text(route) == "route prefix 10.0.0.0/24, interfaces swp1 swp2"
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ({"admin_up": True, "up": False, "mtu": 9000, "gone": False}, "link enabled, down, mtu 9000"),
+        ({"admin_up": False, "up": False, "gone": False}, "link disabled, down"),
+        ({"admin_up": False, "up": False, "gone": True}, "link disabled, down, gone"),
+        ({"up": [True, {"other": False}]}, "link up yes other=no"),
+        ({"up": "soon"}, "link up soon"),
+    ],
+)
+def test_booleans_are_words(data: dict[str, Any], text: str) -> None:
+    assert event_text(RecordedEvent(0, 0.0, "kernel", "link", data=data)) == text
 
 
 @pytest.mark.parametrize("scenario", [False, True], ids=["free", "scenario"])

@@ -1,4 +1,4 @@
-"""Queue pairs on a timeline: changes at the same time are merged into one line."""
+"""Queue pairs and routes on a timeline: changes at the same time are merged into one line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _TOGETHER: Final = 1.5
 """Seconds within which changes are merged: the kernel is polled for each device's queue pairs once a second."""
 _NAMED: Final = 4
-"""Maximum number of devices in a line."""
+"""Maximum number of devices or prefixes in a line."""
 
 
 def queue_pair_moments(recording: Recording) -> Iterator[TimelineEntry]:
@@ -26,6 +26,28 @@ def queue_pair_moments(recording: Recording) -> Iterator[TimelineEntry]:
         reached = [event for event in told if str(event.data.get("state", "")) == state]
         for together in _bursts(reached):
             yield TimelineEntry(together[0].seconds, _text(together, state), source)
+
+
+def route_moments(recording: Recording) -> Iterator[TimelineEntry]:
+    """Yield a line for each group of routes of a node that change alike, at the time of the first."""
+    alike: dict[tuple[str, str], list[RecordedEvent]] = {}
+    for event in recording.events(source="kernel", kind="route"):
+        alike.setdefault((event.node, _change(event)), []).append(event)
+    for (node, change), events in alike.items():
+        for together in _bursts(events):
+            prefixes = list(dict.fromkeys(str(event.data.get("prefix", "")) for event in together))
+            more = f" and {len(prefixes) - _NAMED} more" if len(prefixes) > _NAMED else ""
+            text = f"{counted(len(prefixes), 'route')} {change}: {', '.join(prefixes[:_NAMED])}{more}"
+            yield TimelineEntry(together[0].seconds, f"{node}: {text}" if node else text, "events.jsonl")
+
+
+def _change(event: RecordedEvent) -> str:
+    """Return what a change makes of a route: removed, or its interfaces, and its type unless it forwards packets."""
+    if event.data.get("gone"):
+        return "removed"
+    interfaces, kind = event.data.get("interfaces"), event.data.get("type")
+    via = f"via {' '.join(map(str, interfaces))}" if isinstance(interfaces, list) and interfaces else ""
+    return via if via and kind in (None, "unicast") else f"{via} of type {kind}".strip()
 
 
 def _bursts(events: Sequence[RecordedEvent]) -> Iterator[list[RecordedEvent]]:
