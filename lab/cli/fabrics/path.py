@@ -68,9 +68,9 @@ def path(
         (number, " > ".join([*map(str, each), goal.place.end.node])) for number, each in enumerate(found, start=1)
     ]
     what = "all paths" if sport is None else f"UDP {start.place.address}:{sport} > {goal.place.address}:{ROCEV2_PORT}"
-    stdout.print(table(f"{src} to {dst}, {what}", ("path", "leaves by"), rows))
+    stdout.print(table(f"{src} to {dst}, {what}", ("path", "egress ports"), rows))
     for number, each in enumerate(hops, start=1):
-        stdout.print(table(f"path {number}", ("leaves by", "query", "answer", "prio", "queue"), _rows(each)))
+        stdout.print(table(f"path {number}", ("egress port", "query", "answer", "prio", "queue"), _rows(each)))
 
 
 def _rows(hops: Hops) -> Iterator[tuple[object, ...]]:

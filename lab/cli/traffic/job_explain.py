@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lab.report.job.path_waits import QpWait
 
 _RANKS: Final = ("rank", "NIC", "compute", "waiting", "transfer", "share", "late", "ended at")
-_QPS: Final = ("QP", "to", "UDP port", "leaves by", "paused", "peak queue")
+_QPS: Final = ("QP", "to", "UDP port", "egress port", "paused", "peak queue")
 
 
 def explain(

@@ -149,3 +149,9 @@ def test_a_loop_is_seen_by_path_and_named_by_diagnose() -> None:
     finally:
         rocelab("fault", "heal", str(fault["number"]))
     assert len(rocelab_json("path", "h1", "h5")["paths"]) == 2
+
+
+def test_the_table_names_its_columns_without_the_word_for_a_switch() -> None:
+    heads = rocelab("path", "h1", "h7", "--fabric", NAME).stdout.splitlines()[2]
+    assert "egress ports" in heads
+    assert "leaves" not in heads
