@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 _WIDTH_IN_A_FILE: Final = 132
+_NAME: Final = 20
+"""Characters of a name of a row that is not wrapped, at most."""
 BROKEN_PIPE: Final = 141
 """The exit code if the reader of the output is gone, as after SIGPIPE: 128 + 13."""
 
@@ -114,13 +116,17 @@ def _plain(value: object) -> object:
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """Return a table with right-aligned numbers; cells are never interpreted as markup."""
+    """Return a table with right-aligned numbers; cells are never interpreted as markup.
+
+    In a narrow terminal cells are wrapped, except for short ones of the first column: it names the rows.
+    """
     heading = Text(title, style="bold", no_wrap=True, overflow="ignore")  # no line breaks in narrow tables
     drawn = Table(title=heading if title else None, title_justify="left", header_style="bold cyan")
     materialised = [list(row) for row in rows]
     for index, column in enumerate(columns):
         numeric = bool(materialised) and all(isinstance(row[index], int | float) for row in materialised)
-        drawn.add_column(Text(column), justify="right" if numeric else "left", overflow="fold")
+        names = not index and all(len(str(row[0])) <= _NAME for row in materialised)
+        drawn.add_column(Text(column), justify="right" if numeric else "left", overflow="fold", no_wrap=names)
     for row in materialised:
         drawn.add_row(*(_cell(value) for value in row))
     return drawn

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from rich.console import Console
 
+from lab.cli.kit.output import table
 from lab.wire.pcapng import Direction
 from tests.patience import PATIENCE
 from tests.unit.analysis import packets
@@ -105,3 +108,23 @@ def test_the_table_of_follow_fits(file: Path) -> None:
 def test_a_ladder_fits(file: Path) -> None:
     lines = at_80(file, "analyze", "--qp", "0x22", expect=1)
     assert any("NAK PSN 40 PSN Sequence Error" in line for line in lines)
+
+
+def drawn_at(width: int, first: str) -> list[str]:
+    """The lines of a table with nine columns, whose rows have this name."""
+    console = Console(width=width, file=io.StringIO())
+    console.print(
+        table("ports", ("port", *("tx rate" for _ in range(8))), [(first, *("3.58 kb/s" for _ in range(8)))])
+    )
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
+def test_the_names_of_rows_are_whole_while_other_cells_wrap() -> None:
+    assert any("│ leaf17-a:swp12 │" in line for line in drawn_at(60, "leaf17-a:swp12"))
+
+
+def test_long_text_in_the_first_column_wraps() -> None:
+    lines = drawn_at(60, "a sentence about a port that is longer than the name of one")
+    assert max(map(len, lines)) <= 60
+    assert sum(line.startswith("│") for line in lines) > 3
