@@ -36,6 +36,8 @@ _TOLD = {
     "unchecked": "no fault seen, not checked: {unchecked}",
     "unknown": "unknown: something is wrong, or there is too little data",
 }
+_INCOMPLETE = ("unknown", "unchecked")
+_MORE = "rocelab diagnose --probe checks more: it sends pings and RDMA writes, probes all paths and reads all settings"
 _CODES = {"fault": ExitCode.FAIL, "unknown": ExitCode.UNKNOWN, "unchecked": ExitCode.UNKNOWN}
 
 
@@ -91,6 +93,8 @@ def diagnose(
         print_json(_as_data(found))
     else:
         _show(found)
+        if run is None and not probe and found.outcome.value in _INCOMPLETE:
+            _say(_MORE)
     raise typer.Exit(_CODES.get(found.outcome.value, ExitCode.PASS))
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lab.routing.paths.traffic_end import Station
 
 _PORTS: Final = "net/ipv4/ip_local_port_range"
-_EVPN: Final = "rocelab status --evpn shows the overlay, and rocelab diagnose names the cause"
+_EVPN: Final = "rocelab status --evpn shows the overlay, and rocelab diagnose --probe names the cause"
 
 
 @dataclass(frozen=True, slots=True)

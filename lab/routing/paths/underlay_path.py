@@ -116,7 +116,7 @@ CIRCLE: Final = "rocelab diagnose names the switches of the loop, and what ends 
 
 def see_routes(node: str) -> str:
     """Return the remedy for a node that does not forward packets as expected."""
-    return f"rocelab exec {node} -- ip route shows its routes, and rocelab diagnose names the cause"
+    return f"rocelab exec {node} -- ip route shows its routes, and rocelab diagnose --probe names the cause"
 
 
 def check_port(sport: int) -> None:

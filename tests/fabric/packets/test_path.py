@@ -155,3 +155,16 @@ def test_the_table_names_its_columns_without_the_word_for_a_switch() -> None:
     heads = rocelab("path", "h1", "h7", "--fabric", NAME).stdout.splitlines()[2]
     assert "egress ports" in heads
     assert "leaves" not in heads
+
+
+@pytest.mark.parametrize("kind", ["blackhole", "unreachable", "prohibit"])
+def test_a_route_of_a_switch_that_refuses_is_named_by_the_command_that_path_names(kind: str) -> None:
+    rocelab("exec", "leaf1", "--", "ip", "route", "add", kind, "10.0.0.12/31")
+    try:
+        refused = rocelab("path", "h1", "h7", expect=1).stderr
+        assert "leaf1 has no route to 10.0.0.13" in refused
+        assert "rocelab diagnose --probe" in refused
+        found = json.loads(rocelab("diagnose", "--probe", "--seconds", "1", "--json", expect=1).stdout)["causes"]
+        assert any("leaf1" in each["places"] for each in found), found
+    finally:
+        rocelab("exec", "leaf1", "--", "ip", "route", "del", kind, "10.0.0.12/31")

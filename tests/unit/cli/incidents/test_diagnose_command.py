@@ -56,6 +56,13 @@ def fabric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("fabric")
+def test_an_answer_that_is_none_names_the_option_that_finds_more() -> None:
+    said = diagnose("--seconds", "1")
+    assert said.exit_code == 3, said.output
+    assert "rocelab diagnose --probe checks more" in said.stdout
+
+
+@pytest.mark.usefixtures("fabric")
 @pytest.mark.parametrize(("words", "differing"), [(["--settings"], [("h1", "value", "1", "0")]), ([], [])])
 def test_settings_are_compared_on_request_only(words: list[str], differing: list[tuple[str, ...]]) -> None:
     said = diagnose("--json", *words)
