@@ -37,7 +37,7 @@ _TOLD = {
     "unknown": "unknown: something is wrong, or there is too little data",
 }
 _INCOMPLETE = ("unknown", "unchecked")
-_MORE = "rocelab diagnose --probe checks more: it sends pings and RDMA writes, probes all paths and reads all settings"
+_MORE = "rocelab diagnose --probe checks more: it sends pings and RDMA writes, probes all paths and reads settings"
 _CODES = {"fault": ExitCode.FAIL, "unknown": ExitCode.UNKNOWN, "unchecked": ExitCode.UNKNOWN}
 
 
