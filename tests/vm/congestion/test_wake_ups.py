@@ -20,6 +20,8 @@ QUIET: Final = 0.03
 """Seconds in which nothing comes that would have the qdisc look, every so often."""
 BUSY: Final = 0.01
 """Seconds that the timer's softirq may wait for the only CPU, on which the test runs: two ticks of the scheduler."""
+IN_GATE: Final = (0, 1, 5, 6, 7, 25)
+"""Seeds that always run. 6, 7 and 25 fail if a QP's next packet does not have the qdisc look (rl_note_paced)."""
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +30,9 @@ def built() -> Iterator[Switch]:
         yield made
 
 
-@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(6, 60))])
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=() if seed in IN_GATE else pytest.mark.long) for seed in range(60)]
+)
 def test_no_packet_is_left_waiting(built: Switch, seed: int) -> None:
     choice = Random(seed)
     with closing(Schedule(built, choice)) as schedule:

@@ -112,6 +112,13 @@ def test_each_leaf_tells_of_its_segments_and_macs_and_nothing_else(flooding: str
     assert kinds == {(1, ESI), (2, ESI), (2, ""), (4, ESI)} | copied
 
 
+def test_lldp_sees_both_legs_of_the_bond() -> None:
+    found = rocelab_json("lldp", "--fabric", "multihomed")
+    legs = {each["port"]: each["seen"] for each in found["ports"] if each["node"] == "h1"}
+    assert legs == {"eth1": ["leaf1:swp2"], "eth2": ["leaf2:swp2"]}
+    assert found["as_planned"]
+
+
 def test_flows_to_h1_take_both_leaves(tmp_path: Path) -> None:
     """Aliasing (RFC 7432 section 8.4): by the source port of UDP, of which there are 16."""
     files = {leg: tmp_path / f"{leg}.pcap" for leg in ("eth1", "eth2")}
