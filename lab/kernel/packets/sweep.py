@@ -157,6 +157,7 @@ def _sender(flow: SweepFlow) -> socket.socket:
             made = failed.enter_context(socket.socket(socket.AF_INET6, socket.SOCK_DGRAM))
             made.setsockopt(socket.IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _PROBE)
             made.setsockopt(socket.IPPROTO_IPV6, _IPV6_TCLASS, _TOS)
+        made.setblocking(False)  # the packets of a paused port fill the socket's buffer as long as the pause lasts
         made.bind((str(flow.src), flow.port))
         failed.pop_all()
     return made
@@ -193,7 +194,7 @@ def sweep_program(version: int = 4) -> tuple[Instruction, ...]:
 
 
 def _send(sender: socket.socket, flow: SweepFlow, size: int, number: int) -> bool:
-    """Send a packet. Return False if the kernel rejects it, as it does above the NIC's MTU."""
+    """Send a packet. Return False if the kernel rejects it: above the NIC's MTU, or if a paused port has too many."""
     bth = BthFields.pack(opcode=Opcode.RC_SEND_ONLY, pkey=BthFields.PKEY.most, destqp=_NOBODY, psn=number)
     payload = (bth + _TIME.pack(time.clock_gettime_ns(time.CLOCK_REALTIME))).ljust(
         size - _VERSIONS[flow.src.version].headers, b"\0"

@@ -88,6 +88,23 @@ def test_what_the_sender_cannot_send_was_not_sent(spaces: tuple[Namespace, Names
     assert swept(flow(spaces, THERE, 61000)) == [Tally(20, 20, 0, 0)]
 
 
+@pytest.mark.timeout(60)
+def test_a_sweep_ends_where_the_sender_s_port_sends_nothing(
+    spaces: tuple[Namespace, Namespace, Namespace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The port has 100 bytes per second, like one that a peer pauses: the socket's buffer is full of waiting packets.
+
+    What no longer fits into it was not sent.
+    """
+    slow = ["tbf", "rate", "800bit", "burst", "9100", "limit", "10mb"]
+    spaces[0].run(["tc", "qdisc", "add", "dev", "eth1", "root", *slow])
+    monkeypatch.setattr("lab.kernel.packets.sweep._PATIENCE", 0.1)
+    found = sweep([flow(spaces, THERE, 61000)], LARGE, 100, 1, 0.0)
+    assert found is not None
+    assert 0 < found[0].large_sent < 100
+    assert found[0].large_came < found[0].large_sent
+
+
 def test_a_source_port_in_use_is_an_error(spaces: tuple[Namespace, Namespace, Namespace]) -> None:
     with entered(spaces[0]), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind((str(HERE), 61000))
