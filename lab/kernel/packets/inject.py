@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import select
 import socket
 import time
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from lab.kernel.process.netns import Namespace
 
 _NAP: Final = 0.1
-"""Seconds between checks for an interrupt while a sender waits."""
+"""Seconds between checks for an interrupt while a sender waits for its time, or for room in the socket's buffer."""
 _NO_PROTOCOL: Final = 0
 """A socket bound with this protocol receives nothing."""
 
@@ -66,6 +67,9 @@ class Injector:
         except OSError as error:
             self._socket.close()
             raise self._failure(error) from error
+        self._socket.setblocking(False)
+        self._room = select.poll()
+        self._room.register(self._socket, select.POLLOUT)
 
     def __enter__(self) -> Self:
         return self
@@ -87,9 +91,9 @@ class Injector:
             if schedule is not None:
                 now = self._wait(schedule.due)
                 schedule.take(len(frame), now)
-            if self._interrupted:
+            if self._interrupted or (accepted := self._accepts(frame)) is None:
                 break
-            if self._accepts(frame):
+            if accepted:
                 packets += 1
                 size += len(frame)
             else:
@@ -109,10 +113,12 @@ class Injector:
             time.sleep(min(due - now, _NAP))
         return now
 
-    def _accepts(self, frame: bytes) -> bool:
-        """Send one frame. Return False if the interface's queue is full."""
+    def _accepts(self, frame: bytes) -> bool | None:
+        """Send one frame. Return False if the interface's queue is full, and None if interrupted before."""
         try:
-            self._socket.send(frame)
+            while not self._has_sent(frame):
+                if self._interrupted:
+                    return None
         except OSError as error:
             if error.errno == errno.ENOBUFS:
                 return False
@@ -121,6 +127,18 @@ class Injector:
                     f"a frame of {len(frame)} bytes is longer than {self._where} carries", "give it less data"
                 ) from error
             raise self._failure(error) from error
+        return True
+
+    def _has_sent(self, frame: bytes) -> bool:
+        """Send a frame if the socket's buffer has room; otherwise wait for room, at most until the next check.
+
+        A blocking socket would wait for as long as the interface is paused, and ``interrupt`` would have no effect.
+        """
+        try:
+            self._socket.send(frame)
+        except BlockingIOError:
+            self._room.poll(_NAP * 1000)
+            return False
         return True
 
     def _failure(self, error: OSError) -> OperationFailed:
