@@ -11,12 +11,11 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from lab.audit.audited import FrrLineAudit
 from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, described, unread_kinds
 from lab.audit.placement import FEWEST, PORT, generic, interface_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lab.audit.audited import AuditedObject, FabricAudit
     from lab.audit.placement import FabricRoles
@@ -78,7 +77,7 @@ def of_siblings(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
             if peer is not None or slot[1] in {"", "lo"}:
                 hidden = unread_kinds(state.nodes[slot[0]])
                 found += [each for each in _of_presence(slot, objects, expected) if each.kind not in hidden]
-    return [*found, *_of_lines(state, placement)]
+    return found
 
 
 def _usual(siblings: Sequence[Objects]) -> _Usual:
@@ -159,77 +158,3 @@ def _of_presence(slot: Slot, objects: Objects, usual: _Usual) -> Iterator[Differ
                 against=SIBLINGS,
                 interface=interface,
             )
-
-
-def _of_lines(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
-    """Yield the lines of running configurations that most siblings with the same context have, or none of them has.
-
-    Lines that name addresses or interfaces belong to their node, and are not compared.
-    """
-    groups: dict[str, list[str]] = defaultdict(list)
-    for name, node in state.nodes.items():
-        if FrrLineAudit.LABEL not in unread_kinds(node) and node.frr:
-            groups[placement.roles(name, "")[0]].append(name)
-    for members in groups.values():
-        contexts = {name: _by_context(each.line for each in state.nodes[name].frr) for name in members}
-        for name in members:
-            own = _own_contexts(each.line for each in state.nodes[name].frr)
-            for context, lines in contexts[name].items():
-                others = [contexts[other][context] for other in members if context in contexts[other]]
-                if len(others) >= FEWEST:
-                    yield from _of_context(name, own.get(context, context), lines, others)
-
-
-def _of_context(node: str, context: str, lines: set[str], others: Sequence[set[str]]) -> Iterator[Difference]:
-    counts = Counter(line for other in others for line in other)
-    missing = {line for line, count in counts.items() if 2 * count > len(others) and line not in lines}
-    extra = {line for line in lines if 2 * counts[line] < len(others)}
-    front = f"{context} / " if context else ""
-    for line in sorted(missing):
-        start, _, value = line.rpartition(" ")
-        same = sorted(each for each in extra if start and each.rpartition(" ")[0] == start)
-        if same:
-            extra.discard(same[0])
-            have = same[0].rpartition(" ")[2]
-            yield Difference.of(node, FrrLineAudit(f"{front}{start}"), "value", have, value, SIBLINGS)
-        elif context:
-            yield Difference.of(node, FrrLineAudit(f"{front}{line}"), PRESENCE, ABSENT, PRESENT, SIBLINGS)
-    for line in sorted(extra):
-        if context and counts[line] == 1:
-            yield Difference.of(node, FrrLineAudit(f"{front}{line}"), PRESENCE, PRESENT, ABSENT, SIBLINGS)
-
-
-def _by_context(lines: Iterable[str]) -> Mapping[str, set[str]]:
-    """Return the lines that name nothing of their own node by context; AS numbers in contexts are left out."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for line in lines:
-        context, _, last = line.rpartition(" / ")
-        if generic(last) == last and not _names_its_own(last):
-            found[_without_numbers(context)].add(last)
-    return found
-
-
-def _own_contexts(lines: Iterable[str]) -> Mapping[str, str]:
-    """Return the contexts of a node, except for interfaces, by those without AS numbers: FRR only accepts these."""
-    contexts = {line.rpartition(" / ")[0] for line in lines}
-    return {_without_numbers(each): each for each in contexts if not any(map(_is_interface, each.split(" / ")))}
-
-
-def _is_interface(context: str) -> bool:
-    return context.startswith("interface ")
-
-
-def _names_its_own(line: str) -> bool:
-    words = line.split()
-    return any(word[:-1] in {"swp", "eth"} or word[:3] in {"swp", "eth"} or "/" in word or ":" in word
-               for word in words) or words[0] in {"interface", "router", "vrf", "vni", "net"}  # fmt: skip
-
-
-def _without_numbers(context: str) -> str:
-    """Return a context without the AS number of ``router bgp``, and with any interface."""
-    parts = [
-        " ".join(["router bgp", *part.split()[3:]]) if part.startswith("router bgp ") else
-        "interface" if _is_interface(part) else part
-        for part in context.split(" / ")
-    ]  # fmt: skip
-    return " / ".join(filter(None, parts))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lab.audit.arithmetic import of_arithmetic
 from lab.audit.difference import Difference, first_of_each
+from lab.audit.frr_lines import of_frr_lines
 from lab.audit.link_ends import of_link_ends
 from lab.audit.placement import FabricRoles
 from lab.audit.siblings import SIBLINGS, of_siblings
@@ -23,5 +24,6 @@ def differences_without_plan(state: FabricAudit, topology: Topology) -> list[Dif
     placement = FabricRoles(topology)
     found += of_arithmetic(state, placement)
     found += of_siblings(state, placement)  # before those of link ends: siblings show which end is wrong
+    found += of_frr_lines(state, placement)
     found += of_link_ends(state, topology)
     return first_of_each(found)

@@ -1,0 +1,184 @@
+"""Lines of FRR's configuration that siblings do not have, or have otherwise.
+
+A line that names a cabled interface belongs to that port, and compares with those of ports of the same role. Numbers
+of autonomous systems, interfaces and addresses are left out. So ``neighbor swp2 route-map NEW in`` of one leaf is
+found, although no other leaf has the same interface at the same place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from lab.audit.audited import FrrLineAudit
+from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, unread_kinds
+from lab.audit.placement import ADDRESS, FEWEST, PORT, generic
+from lab.audit.siblings import SIBLINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lab.audit.audited import FabricAudit, NodeAudit
+    from lab.audit.placement import FabricRoles
+
+_DEFINITIONS: Final = (
+    "ip prefix-list ", "ipv6 prefix-list ", "route-map ", "access-list ", "ip access-list ", "ipv6 access-list ",
+    "bgp as-path access-list ", "bgp community-list ", "bgp large-community-list ", "bgp extcommunity-list ",
+)  # fmt: skip
+"""Lines that have no effect without another line that names them."""
+_SECTIONS: Final = ("router ", "interface ", "vrf ", "vni ", "key ", "line ")
+"""Lines that begin a section with the name of an object: its lines are compared."""
+_IDENTITY: Final = frozenset({"description", "net"})
+"""Words of lines that identify their node or port."""
+
+
+def is_definition(line: str) -> bool:
+    """Return whether a line has no effect by itself, like a route map or its lines."""
+    return line.startswith(_DEFINITIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class _GenericLine:
+    """A line without the names of its node: lines of siblings are equal."""
+
+    context: str
+    text: str
+
+    @property
+    def start(self) -> str:
+        """All words but the last, which is a value; "" if there is none, as in ``neighbor swp1 shutdown``."""
+        words = self.text.split(" ")
+        return "" if words[0] == "neighbor" and len(words) < 4 else " ".join(words[:-1])
+
+    @property
+    def setting(self) -> tuple[str, str]:
+        """What lines that differ in their value only have in common."""
+        return self.context, self.start
+
+
+@dataclass(frozen=True, slots=True)
+class _SlotLines:
+    """The lines of a node, or of one of its ports."""
+
+    node: str
+    interface: str
+    lines: Mapping[_GenericLine, str]
+    """Each with the whole line as it is."""
+    contexts: Mapping[str, str]
+    """The contexts that the node has: as they are by generic ones, in which this slot's lines would be."""
+
+
+def of_frr_lines(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield the lines that most slots of the same role have otherwise.
+
+    With two slots of a role, all switches or ports of switches have to agree, and among them the other of the two.
+    """
+    narrow: dict[str, list[_SlotLines]] = defaultdict(list)
+    wide: dict[str, list[_SlotLines]] = defaultdict(list)
+    for name, node in state.nodes.items():
+        if node.frr and FrrLineAudit.LABEL not in unread_kinds(node):
+            for slot in _slots(node, placement):
+                roles = placement.roles(name, slot.interface)
+                narrow[roles[0]].append(slot)
+                wide[roles[1]].append(slot)
+    for members in narrow.values():
+        for slot in members:
+            if len(members) >= FEWEST:
+                yield from _of_slot(slot, members, unanimous=False)
+            elif len(members) > 1:
+                every = wide[placement.roles(slot.node, slot.interface)[1]]
+                yield from _of_slot(slot, every, unanimous=True)
+
+
+def _slots(node: NodeAudit, placement: FabricRoles) -> Iterator[_SlotLines]:
+    """Yield the lines of a node, and of each of its cabled ports."""
+    ports = [interface for name, interface in placement.peers if name == node.name]
+    lines: dict[str, dict[_GenericLine, str]] = {"": {}, **{port: {} for port in ports}}
+    headers: dict[str, str] = {"": ""}
+    for each in node.frr:
+        *contexts, last = each.line.split(" / ")
+        context = " / ".join(contexts)
+        headers[_generic_context(context, "")] = context
+        if is_definition(each.line) or _is_own(last):
+            continue
+        named = [port for port in ports if port in each.line.replace(" / ", " ").split()]
+        port = named[0] if len(named) == 1 else ""
+        text = generic(last, port)
+        if len(named) < 2 and not (text == last and any(word[:3] in {"swp", "eth"} for word in last.split())):
+            lines[port][_GenericLine(_generic_context(context, port), text)] = each.line
+    for port, mine in lines.items():
+        found = {_generic_context(context, port): context for context in headers.values()}
+        yield _SlotLines(node.name, port, mine, found)
+
+
+def _is_own(last: str) -> bool:
+    """Return whether a line begins a section, or identifies its node or port."""
+    return last.startswith(_SECTIONS) or bool(_IDENTITY & {*last.split()})
+
+
+def _generic_context(context: str, interface: str) -> str:
+    """Return a context without the AS number of ``router bgp`` and without the name of an interface."""
+    parts = [
+        " ".join(["router bgp", *part.split()[3:]]) if part.startswith("router bgp ") else generic(part, interface)
+        for part in context.split(" / ")
+    ]  # fmt: skip
+    return " / ".join(filter(None, parts))
+
+
+def _of_slot(slot: _SlotLines, siblings: Sequence[_SlotLines], *, unanimous: bool) -> Iterator[Difference]:
+    usual = _Usual(siblings, unanimous=unanimous)
+    extra = [line for line in slot.lines if usual.is_foreign(line)]
+    for line in usual.missing(slot):
+        changed = next((each for each in extra if line.start and each.setting == line.setting), None)
+        if changed is not None:
+            extra.remove(changed)
+            start, _, value = slot.lines[changed].rpartition(" ")
+            yield _difference(slot, start, "value", value, line.text.rpartition(" ")[2])
+        else:
+            text = " ".join(slot.interface if word == PORT else word for word in line.text.split(" "))
+            front = slot.contexts[line.context]
+            yield _difference(slot, f"{front} / {text}" if front else text, PRESENCE, ABSENT, PRESENT)
+    for line in sorted(extra, key=_order):
+        yield _difference(slot, slot.lines[line], PRESENCE, PRESENT, ABSENT)
+
+
+class _Usual:
+    """The lines that siblings have in common: more than half of them, or all but one."""
+
+    def __init__(self, siblings: Sequence[_SlotLines], *, unanimous: bool) -> None:
+        self._unanimous = unanimous
+        self._having = Counter(line for each in siblings for line in each.lines)
+        self._within = Counter(context for each in siblings for context in each.contexts)
+        self._starts = Counter(each for one in siblings for each in {line.setting for line in one.lines})
+        self._nodes: dict[_GenericLine, set[str]] = defaultdict(set)
+        for each in siblings:
+            for line in each.lines:
+                self._nodes[line].add(each.node)
+        self._lines = [line for line in self._having if self._is_usual(line)]
+        self._settings = {line.setting for line in self._lines}
+
+    def _is_usual(self, line: _GenericLine) -> bool:
+        having, most = self._having[line], self._within[line.context]
+        return most >= FEWEST and (having >= most - 1 if self._unanimous else 2 * having > most)
+
+    def missing(self, slot: _SlotLines) -> list[_GenericLine]:
+        """Return the lines that a slot lacks. Those with addresses are left out: siblings have others."""
+        lacking = [each for each in self._lines if each not in slot.lines and each.context in slot.contexts]
+        return sorted((each for each in lacking if ADDRESS not in each.text), key=_order)
+
+    def is_foreign(self, line: _GenericLine) -> bool:
+        """Return whether only one node has a line, and its value does not identify it: siblings have none."""
+        having, most = self._having[line], self._within[line.context]
+        few = having == 1 if self._unanimous else 2 * having < most
+        identity = line.start and self._starts[line.setting] > having and line.setting not in self._settings
+        return most >= FEWEST and few and len(self._nodes[line]) == 1 and not identity
+
+
+def _order(line: _GenericLine) -> tuple[str, str]:
+    return line.context, line.text
+
+
+def _difference(slot: _SlotLines, line: str, field: str, value: str, expected: str) -> Difference:
+    found = Difference.of(slot.node, FrrLineAudit(line), field, value, expected, SIBLINGS)
+    return replace(found, interface=slot.interface)

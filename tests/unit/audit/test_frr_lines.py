@@ -1,0 +1,114 @@
+"""Lines of FRR's configuration that siblings do not have, also those of a single session, without a plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from lab.audit.audited import FabricAudit, FrrLineAudit, NodeAudit
+from lab.audit.frr_lines import of_frr_lines
+from lab.audit.placement import FabricRoles
+from lab.model.load import load_topology
+
+if TYPE_CHECKING:
+    from lab.model.topology import Topology
+
+TOPOLOGY: Final = load_topology(
+    "name: lines\ndefaults: {rate: 100Mbit, mtu: 9000}\n"
+    "generate: {shape: leaf-spine, spines: 2, leaves: 4, hosts_per_leaf: 2}\n"
+)
+RAILS: Final = load_topology(
+    "name: lines\ndefaults: {rate: 100Mbit, mtu: 9000}\n"
+    "generate: {shape: rail-optimised, rails: 2, hosts_per_unit: 4, units: 1, spines: 1}\n"
+)
+FAMILY: Final = "address-family ipv4 unicast"
+
+
+def lines_of(topology: Topology) -> dict[str, list[str]]:
+    """The lines of each switch as FRR prints them: leaves have numbers of their own, and spines share one."""
+    found: dict[str, list[str]] = {}
+    for number, switch in enumerate(topology.switches):
+        asn = 65000 if switch.name.startswith("spine") else 65100 + number
+        ends = {link.end_at(switch.name).interface: link.other(link.end_at(switch.name))
+                for link in topology.links_of(switch.name)}  # fmt: skip
+        uplinks = {port: peer for port, peer in ends.items() if topology.node(peer.node).role.is_switch}
+        found[switch.name] = [
+            f"router bgp {asn}",
+            f"router bgp {asn} / bgp router-id 10.253.0.{number}",
+            *(line for port, peer in uplinks.items() for line in (
+                f"router bgp {asn} / neighbor {port} interface peer-group FABRIC",
+                f"router bgp {asn} / neighbor {port} description to {peer}",
+                f"router bgp {asn} / neighbor {port} remote-as {65000 if asn > 65000 else 65100 + int(port[3:])}",
+                f"router bgp {asn} / neighbor {port} timers 3 9",
+            )),
+            f"router bgp {asn} / {FAMILY}",
+            f"router bgp {asn} / {FAMILY} / network 10.253.0.{number}/32",
+            f"router bgp {asn} / {FAMILY} / maximum-paths 64",
+            *(line for port in uplinks for line in (f"interface {port}", f"interface {port} / ip ospf cost 10")),
+            "no zebra nexthop kernel enable",
+        ]  # fmt: skip
+    return found
+
+
+def differences(topology: Topology, found: dict[str, list[str]]) -> list[tuple[str, str, str, str, str, str]]:
+    nodes = {
+        name: NodeAudit(name=name, role=str(topology.node(name).role), frr=tuple(map(FrrLineAudit, lines)))
+        for name, lines in found.items()
+    }
+    return [
+        (each.node, each.interface, each.object, each.field, each.value, each.expected)
+        for each in of_frr_lines(FabricAudit(topology.name, nodes), FabricRoles(topology))
+    ]
+
+
+@pytest.mark.parametrize("topology", [TOPOLOGY, RAILS], ids=["clos", "rails"])
+def test_a_healthy_fabric_has_no_differences(topology: Topology) -> None:
+    assert differences(topology, lines_of(topology)) == []
+
+
+@pytest.mark.parametrize(
+    ("node", "port", "line"),
+    [
+        ("leaf3", "swp2", f"router bgp 65104 / {FAMILY} / neighbor swp2 maximum-prefix 1"),
+        ("leaf3", "swp2", "router bgp 65104 / neighbor swp2 shutdown"),
+        ("spine1", "swp4", f"router bgp 65000 / {FAMILY} / neighbor swp4 route-map NEW out"),
+        ("spine1", "swp4", "router bgp 65000 / no neighbor swp4 bfd"),
+        ("leaf1", "swp1", "interface swp1 / ipv6 nd suppress-ra"),
+        ("spine2", "", f"router bgp 65000 / {FAMILY} / aggregate-address 10.0.0.0/28 summary-only"),
+        ("spine2", "", "ip protocol bgp route-map NEW"),
+        ("leaf4", "", f"router bgp 65105 / {FAMILY} / distance bgp 255 255 255"),
+    ],
+)
+def test_a_line_that_no_sibling_has_is_found_at_its_port(node: str, port: str, line: str) -> None:
+    """Two spines are enough: no other switch has the line."""
+    found = lines_of(TOPOLOGY)
+    found[node].append(line)
+    assert differences(TOPOLOGY, found) == [(node, port, f"frr {line}", "presence", "present", "absent")]
+
+
+@pytest.mark.parametrize(
+    ("node", "port", "old", "new", "expected"),
+    [
+        ("leaf2", "swp1", "neighbor swp1 timers 3 9", "neighbor swp1 timers 3 30",
+         ("frr router bgp 65103 / neighbor swp1 timers 3", "value", "30", "9")),
+        ("leaf2", "swp1", "neighbor swp1 interface peer-group FABRIC", "",
+         ("frr router bgp 65103 / neighbor swp1 interface peer-group FABRIC", "presence", "absent", "present")),
+        ("spine2", "", "maximum-paths 64", "maximum-paths 1",
+         (f"frr router bgp 65000 / {FAMILY} / maximum-paths", "value", "1", "64")),
+        ("leaf2", "swp2", "interface swp2 / ip ospf cost 10", "interface swp2 / ip ospf cost 99",
+         ("frr interface swp2 / ip ospf cost", "value", "99", "10")),
+    ],
+)  # fmt: skip
+def test_a_line_that_siblings_have_otherwise_is_found(
+    node: str, port: str, old: str, new: str, expected: tuple[str, ...]
+) -> None:
+    found = lines_of(TOPOLOGY)
+    found[node] = [line for each in found[node] if (line := each.replace(old, new)).split(" / ")[-1]]
+    assert differences(TOPOLOGY, found) == [(node, port, *expected)]
+
+
+def test_a_definition_that_nothing_uses_is_no_difference() -> None:
+    found = lines_of(TOPOLOGY)
+    found["leaf1"] += ["route-map UNUSED deny 10", "ip prefix-list UNUSED seq 5 deny 10.0.0.0/31"]
+    assert differences(TOPOLOGY, found) == []
