@@ -34,8 +34,8 @@ _IDENTITY: Final = frozenset({"description", "net"})
 
 
 def is_definition(line: str) -> bool:
-    """Return whether a line has no effect by itself, like a route map or its lines."""
-    return line.startswith(_DEFINITIONS)
+    """Return whether a line, or an object of that name, has no effect by itself, like a route map or its lines."""
+    return line.removeprefix(f"{FrrLineAudit.LABEL} ").startswith(_DEFINITIONS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from lab.audit.arithmetic import RULE
 from lab.audit.difference import ABSENT, PLAN, PRESENCE, first_of_each
 from lab.audit.siblings import SIBLINGS
 from lab.audit.without_plan import differences_without_plan
+from lab.diagnose.consequences import without_details
 from lab.diagnose.setting_causes import with_setting_causes
 from lab.diagnose.symptom import matches
 from lab.telemetry.read.audits import audit_at, read_audits
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from lab.telemetry.read.recording import Recording
 
 _NS: Final = 10**9
+_OF_SESSIONS: Final = frozenset({"frr", "bgp session"})
+"""Kinds of objects whose names may have that of a port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,7 @@ def with_differences(found: Diagnosis, recording: Recording, *, plan: bool) -> D
         replace(_setting(each, places, recording.topology), protocol=protocols.get((each.node, each.object), ""))
         for each in _explained(differences)
     ]
+    settings = without_details(settings, recording.topology)
     shown = replace(found, differing=tuple(sorted(settings, key=lambda each: not each.touches)))
     return with_setting_causes(shown, recording.topology)
 
@@ -118,6 +122,8 @@ def _places_of(found: Diagnosis) -> list[tuple[str, str]]:
 
 
 def _setting(found: Difference, places: Iterable[tuple[str, str]], topology: Topology) -> DifferingSetting:
+    if not found.interface and found.kind in _OF_SESSIONS:
+        found = replace(found, interface=_named_port(found, topology))
     near = _near(found, topology)
     touched = {name for name, place in places if any(matches(place, each) for each in near)}
     return DifferingSetting(
@@ -131,6 +137,14 @@ def _setting(found: Difference, places: Iterable[tuple[str, str]], topology: Top
         interface=found.interface,
         touches=tuple(sorted(touched)),
     )
+
+
+def _named_port(found: Difference, topology: Topology) -> str:
+    """Return the cabled port of its node that an object's name has; "" for none, or several."""
+    words = {*found.object.replace(" / ", " ").split()}
+    ports = [link.end_at(found.node).interface for link in topology.links_of(found.node)]
+    named = [port for port in ports if port in words]
+    return named[0] if len(named) == 1 else ""
 
 
 def _near(found: Difference, topology: Topology) -> list[str]:

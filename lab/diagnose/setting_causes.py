@@ -9,14 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from lab.audit.frr_lines import is_definition
 from lab.diagnose.causes.setting_fixes import is_unlearned, remedies
 from lab.diagnose.causes.setting_kinds import INFERRED, SettingReach, kind_of
+from lab.diagnose.consequences import TIMERS, is_state, peer_of, takes_sessions_down
 from lab.diagnose.conservation.locations import PacketEffect
 from lab.diagnose.diagnosis import DiagnosisOutcome, Found
 from lab.diagnose.symptom import Evidence, matches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lab.diagnose.causes.setting_kinds import SettingKind
     from lab.diagnose.diagnosis import Diagnosis
@@ -26,15 +28,8 @@ if TYPE_CHECKING:
 _FEWER_PATHS: Final = "one-path-only"
 """The cause that is concluded from the number of next hops."""
 _OF_SESSIONS: Final = "session-differs"
-_TIMERS: Final = frozenset({"hold time", "keepalive"})
-"""Settings of a session that take no path away."""
 _OF_ALL_INTERFACES: Final = frozenset({"sysctl", "frr", "daemon"})
 """Kinds whose settings of a node change those of its interfaces and sessions."""
-_OF_CLASSES: Final = frozenset({
-    "class-differs", "pfc-differs", "watchdog-differs", "buffer-differs", "ecn-differs", "scheduler-differs",
-    "congestion-control-differs", "hash-differs", "echo-differs", "rdma-device-differs",
-})  # fmt: skip
-"""Kinds that take no session down: they treat classes of traffic or flows differently, or affect hosts only."""
 _AT_ITS_PLACE: Final = 0.93
 """Confidence, if packets are lost or altered within a setting's reach."""
 _NEARBY: Final = 0.75
@@ -70,7 +65,7 @@ class _Suspects:
 
 def with_setting_causes(found: Diagnosis, topology: Topology) -> Diagnosis:
     """Return the diagnosis with differing settings as causes, if they can have the effects that are seen."""
-    found = replace(found, causes=tuple(_with_remedy(each, found.differing) for each in found.causes))
+    found = replace(found, causes=tuple(_with_remedy(each, found.differing, topology) for each in found.causes))
     effects = _open_effects(found)
     if not effects:
         return found
@@ -92,23 +87,27 @@ def with_setting_causes(found: Diagnosis, topology: Topology) -> Diagnosis:
     return replace(found, outcome=DiagnosisOutcome.FAULT, causes=tuple(ordered), unexplained=())
 
 
-def _with_remedy(cause: Found, settings: Sequence[DifferingSetting]) -> Found:
+def _with_remedy(cause: Found, settings: Sequence[DifferingSetting], topology: Topology) -> Found:
     """Return a cause with the commands that restore the settings that it names, in place of its general fix.
 
     If they are of one port, and the cause only names the port's node, the port is the place. Missing paths are
-    those of a session that brings no prefix, whichever switch lacks them.
+    those of a session that brings no prefix, whichever switch lacks them; if its configuration differs at one end,
+    that end is the place.
     """
-    sessions = dict.fromkeys(
-        _place_of(each) for each in settings if each.kind == "bgp session" and each.setting not in _TIMERS
-    )
+    sessions = [each for each in settings if each.kind == "bgp session" and each.setting not in TIMERS]
     if cause.cause == _FEWER_PATHS and sessions:
-        return replace(cause, places=tuple(sessions))
+        ends = {
+            place for each in sessions for place in (_place_of(each), peer_of(topology, each.node, each.interface))
+        }
+        lines = [each for each in settings if each.kind == "frr" and _place_of(each) in ends]
+        fix = "; ".join(remedies(lines)) or cause.fix
+        return replace(cause, places=tuple(dict.fromkeys(map(_place_of, lines or sessions))), fix=fix)
     mine = [
         each
         for each in settings
         if (kind := kind_of(each))
         and cause.cause in kind.same
-        and not (_is_state(each) or is_unlearned(each))
+        and not (is_state(each) or is_unlearned(each))
         and any(matches(place, _place_of(each)) for place in cause.places)
     ]
     ports = {_place_of(each) for each in mine}
@@ -149,11 +148,30 @@ def _suspects(settings: Sequence[DifferingSetting]) -> Iterable[_Suspects]:
         if kind is not None:
             kinds[kind.cause] = kind
             groups.setdefault((kind.cause, each.node, each.interface), []).append(each)
-    for (cause, node, interface), mine in groups.items():
+    for (cause, node, interface), mine in _with_definitions(groups).items():
         whole = groups.get((cause, node, ""), ())
+        if all(map(_is_definition, whole)):
+            whole = ()
         if interface and any(each.kind in _OF_ALL_INTERFACES for each in whole):  # it has changed the interface's
             continue
         yield _Suspects(kind=kinds[cause], node=node, place=_place_of(mine[0]), settings=tuple(mine))
+
+
+def _with_definitions(
+    groups: Mapping[tuple[str, str, str], list[DifferingSetting]],
+) -> dict[tuple[str, str, str], list[DifferingSetting]]:
+    """Return groups of settings, with route maps and lists that a node defines at the port that uses them."""
+    found = dict(groups)
+    for (cause, node, interface), mine in groups.items():
+        used = [key for key in groups if key[:2] == (cause, node) and key[2]]
+        if not interface and used and all(map(_is_definition, mine)):
+            del found[cause, node, interface]
+            found[used[0]] = [*groups[used[0]], *mine]
+    return found
+
+
+def _is_definition(setting: DifferingSetting) -> bool:
+    return setting.kind == "frr" and is_definition(setting.object)
 
 
 def _is_cabled(interface: str) -> bool:
@@ -182,31 +200,29 @@ def _without_consequences(suspects: Sequence[_Suspects], topology: Topology) -> 
     A session that is down follows from another setting at either end that can take it down. Learned routes that are
     missing, not advertised, or have fewer next hops, follow from any session.
     """
-    states = [each for each in suspects if all(map(_is_state, each.settings))]
+    states = [each for each in suspects if all(map(is_state, each.settings))]
     routes = [each for each in suspects if all(map(is_unlearned, each.settings))]
     others = [each for each in suspects if each not in states and each not in routes]
-    roots = [each for each in others if each.kind.cause not in _OF_CLASSES and not _is_timer(each)]
-    sessions = states or any(each.kind.cause == _OF_SESSIONS for each in roots)
+    sessions = states or any(each.kind.cause == _OF_SESSIONS and not _is_timer(each) for each in others)
     found = []
     for each in suspects:
-        _, _, interface = each.place.partition(":")
-        ends = {each.place, _peer(topology, each.node, interface)}
-        places = ends | {end.partition(":")[0] for end in ends}
-        follows = each in states and any(root.place in places for root in roots)
+        follows = each in states and any(_takes_down(root, each, topology) for root in others)
         if not follows and not (each in routes and sessions):
             found.append(each)
     return found
 
 
+def _takes_down(root: _Suspects, state: _Suspects, topology: Topology) -> bool:
+    """Return whether settings at either end of a session or link, or of its port there, can take it down."""
+    _, _, interface = state.place.partition(":")
+    ends = {state.place, peer_of(topology, state.node, interface)}
+    places = ends | {end.partition(":")[0] for end in ends}
+    down = (takes_sessions_down(one, session) for one in root.settings for session in state.settings)
+    return root.place in places and any(down)
+
+
 def _is_timer(suspects: _Suspects) -> bool:
-    return all(each.kind == "bgp session" and each.setting in _TIMERS for each in suspects.settings)
-
-
-def _is_state(setting: DifferingSetting) -> bool:
-    """Return whether a difference is the state of a session or a link, and not a setting of it."""
-    if setting.kind == "interface":
-        return setting.setting == "carrier"
-    return setting.kind in {"bgp session", "bfd session"} and setting.setting not in _TIMERS
+    return all(each.kind == "bgp session" and each.setting in TIMERS for each in suspects.settings)
 
 
 def _nodes(place: str) -> set[str]:
@@ -218,24 +234,13 @@ def _reaches(suspects: _Suspects, place: str, topology: Topology) -> bool:
     ends = place.split("--")
     inside = len(ends) == 1
     node, _, interface = suspects.place.partition(":")
-    peer = _peer(topology, node, interface) if interface else ""
+    peer = peer_of(topology, node, interface) if interface else ""
     if inside and ends[0].partition(":")[0] == node:
         return True
     if suspects.kind.reach is SettingReach.PORT:
         return suspects.place in ends or (not interface and node in _nodes(place)) or (inside and ends[0] == peer)
     there = ends[0].partition(":")[0]
     return suspects.kind.reach is SettingReach.PEER and inside and bool(peer) and there == peer.partition(":")[0]
-
-
-def _peer(topology: Topology, node: str, interface: str) -> str:
-    return next(
-        (
-            str(link.other(link.end_at(node)))
-            for link in topology.links_of(node)
-            if link.end_at(node).interface == interface
-        ),
-        "",
-    )
 
 
 def _is_named(suspects: _Suspects, causes: Iterable[Found]) -> bool:

@@ -15,7 +15,7 @@ ADDRESS_CAUSES: Final = (
         "stale-neighbour", "a node sends to a MAC address that its neighbour does not have",
         needs=(address_symptoms.sends_to_another_mac,),
         supports=(address_symptoms.a_ping_is_not_answered,),
-        nearby=("acl-4791", "gid-index"),
+        nearby=("acl-4791", "gid-index", "one-path-only"),
         rival="wrong-address",
         tell="rocelab exec {node} -- ip neigh show dev {interface}, compared with ip link at its neighbour",
         fix="rocelab exec {node} -- ip neigh del ADDRESS dev {interface}: the next packet resolves it again by ARP",

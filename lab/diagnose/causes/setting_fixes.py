@@ -7,6 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.arithmetic import ADVERTISED, LEARNED
+from lab.audit.frr_lines import is_definition
 from lab.audit.placement import ADDRESS
 
 if TYPE_CHECKING:
@@ -19,9 +20,10 @@ def remedies(settings: Iterable[DifferingSetting]) -> list[str]:
     """Return the commands that restore settings, each once. A route is restored as a whole, by one command.
 
     Of routes that a node did not learn in full, one is enough to find the reason. Lines of FRR are removed before
-    others are added: FRR removes the route map of a session whatever its name.
+    others are added: FRR removes the route map of a session whatever its name. Route maps and lists are removed after
+    the lines that use them.
     """
-    mine = sorted(settings, key=lambda each: not (each.kind == "frr" and _is_new(each)))
+    mine = sorted(settings, key=lambda each: (not (each.kind == "frr" and _is_new(each)), _is_definition(each)))
     of_object: dict[tuple[str, str], list[DifferingSetting]] = {}
     for each in mine:
         of_object.setdefault((each.node, each.object), []).append(each)
@@ -159,6 +161,10 @@ def _of_frr(setting: DifferingSetting, _: list[str]) -> str:
         line = f"{line} {setting.expected}"
     typed = [word for each in ("configure terminal", *contexts, line) for word in ("-c", each)]
     return f"rocelab vtysh {setting.node} {shlex.join(typed)}"
+
+
+def _is_definition(setting: DifferingSetting) -> bool:
+    return setting.kind == "frr" and is_definition(setting.object)
 
 
 def _is_lost_section(setting: DifferingSetting) -> bool:

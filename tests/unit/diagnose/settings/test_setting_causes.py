@@ -138,6 +138,10 @@ def test_paths_that_are_missing_are_those_of_a_session_without_prefixes() -> Non
     )
     (found,) = diagnosed([silent], causes=[cause("one-path-only", "leaf1")]).causes
     assert found.places == ("spine2:swp2",)
+    line = setting("leaf2", "frr router bgp 7 / neighbor swp2 route-map NEW out", interface="swp2")
+    (found,) = diagnosed([silent, line], causes=[cause("one-path-only", "leaf1")]).causes
+    assert found.places == ("leaf2:swp2",), "the end at which it is configured"
+    assert found.fix.endswith("-c 'no neighbor swp2 route-map NEW out'")
     timer = replace(silent, setting="hold time", value="90.0", expected="9.0")
     (found,) = diagnosed([timer], causes=[cause("one-path-only", "leaf1")]).causes
     assert found.places == ("leaf1",)
@@ -373,6 +377,9 @@ def test_sessions_that_are_down_are_consequences_of_another_setting_at_either_en
     assert (found.cause, set(found.places)) == ("session-differs", {"leaf1:swp1", f"{far}:{near}"})
     (found,) = diagnosed(routes, unexplained=[anywhere]).causes
     assert found.cause == "route-differs"
+    route = setting("leaf1", "route 10.0.0.8/32", protocol="boot")
+    found = diagnosed([*down, route], unexplained=[anywhere])
+    assert {each.cause for each in found.causes} == {"session-differs", "route-differs"}, "link-local packets pass"
     other = replace(line, node="leaf2")
     (found,) = diagnosed([*down, other], unexplained=[anywhere]).causes
     assert set(found.places) == {"leaf1:swp1", f"{far}:{near}", "leaf2"}

@@ -1,0 +1,163 @@
+"""Settings that only follow from others: sessions that are down, routes that are missing, addresses that are gone."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address, ip_network
+from typing import TYPE_CHECKING, Final
+
+from lab.audit.arithmetic import ADVERTISED
+from lab.audit.frr_lines import is_definition
+from lab.diagnose.causes.setting_fixes import is_unlearned
+from lab.diagnose.causes.setting_kinds import kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.diagnose.differing import DifferingSetting
+    from lab.model.topology import Topology
+
+TIMERS: Final = frozenset({"hold time", "keepalive"})
+"""Settings of a session that take no path away."""
+_QUIET_LINE: Final = re.compile(r"(^| )(timers|bfd|description|log|advertisement-interval)( |$)")
+"""In lines of FRR's configuration that take no path away."""
+_OF_CLASSES: Final = frozenset({
+    "class-differs", "pfc-differs", "watchdog-differs", "buffer-differs", "ecn-differs", "scheduler-differs",
+    "congestion-control-differs", "hash-differs", "echo-differs", "rdma-device-differs",
+})  # fmt: skip
+"""Kinds that take no session down: they treat classes of traffic or flows differently, or affect hosts only."""
+_IPV6_OFF: Final = re.compile(r"\.disable_ipv6$")
+_LINK_LOCAL: Final = "fe80:"
+
+
+def is_state(setting: DifferingSetting) -> bool:
+    """Return whether a difference is the state of a session or a link, and not a setting of it."""
+    if setting.kind == "interface":
+        return setting.setting == "carrier"
+    return setting.kind in {"bgp session", "bfd session"} and setting.setting not in TIMERS
+
+
+def takes_sessions_down(setting: DifferingSetting, session: DifferingSetting) -> bool:
+    """Return whether a setting at one end of a session can take it down.
+
+    A route or a rule does only if it applies to packets to the peer. A session that is named by an interface uses
+    IPv6 link-local addresses (RFC 5549), which no route leads elsewhere.
+    """
+    kind = kind_of(setting)
+    if kind is None or kind.cause in _OF_CLASSES or is_state(setting) or is_unlearned(setting):
+        return False
+    if setting.kind == "bgp session" or _is_quiet(setting):
+        return False
+    if setting.kind == "route":
+        return _leads_to(setting.object.split()[1], session)
+    if setting.kind == "rule":
+        return _applies_to(setting.object.split()[1:], session)
+    return True
+
+
+def _is_quiet(setting: DifferingSetting) -> bool:
+    return setting.kind == "frr" and bool(_QUIET_LINE.search(setting.object))
+
+
+def _peer_of(session: DifferingSetting) -> str:
+    """Return the address of a session's peer; "" if an interface names it."""
+    for word in session.object.split():
+        try:
+            return str(ip_address(word))
+        except ValueError:
+            continue
+    return ""
+
+
+def _leads_to(prefix: str, session: DifferingSetting) -> bool:
+    peer = _peer_of(session)
+    if not peer or peer.startswith(_LINK_LOCAL):
+        return False
+    try:
+        return ip_address(peer) in ip_network(prefix, strict=False)
+    except ValueError:
+        return False
+
+
+def _applies_to(rule: Sequence[str], session: DifferingSetting) -> bool:
+    peer = _peer_of(session)
+    family = "inet6" if not peer or ":" in peer else "inet"
+    if rule[:1] != [family]:
+        return False
+    if "to" not in rule[:-1]:
+        return True
+    to = rule[rule.index("to") + 1]
+    return to == "all" or (_leads_to(to, session) if peer else to.startswith(_LINK_LOCAL))
+
+
+def without_details(settings: Sequence[DifferingSetting], topology: Topology) -> list[DifferingSetting]:
+    """Leave out what a setting at another place or of another kind explains, whatever its effect on packets.
+
+    - learned routes that are missing, or over fewer paths, if a routing session or its configuration differs
+    - a learned route to a network that its node has an address in now
+    - link-local addresses, and routes by a port, if IPv6 is off there
+    - sessions that are down, if the other end has no such session
+    """
+    routed = any(map(_changes_routes, settings))
+    attached = {(each.node, net) for each in settings if (net := _new_network(each))}
+    bare = {(each.node, each.interface) for each in settings if each.kind == "sysctl" and _is_ipv6_off(each)}
+    absent = {f"{each.node}:{each.interface}" for each in settings if _is_lost_session(each)}
+
+    def follows(each: DifferingSetting) -> bool:
+        if each.kind == "route" and each.setting != ADVERTISED:
+            words = each.object.split()
+            learned = is_unlearned(each) or each.protocol in {"bgp", "ospf", "isis"}
+            hops = {*f"{each.expected} {each.value}".replace(",", " ").split()}
+            over = any(node == each.node and port in hops for node, port in bare)
+            return (learned and routed) or (is_unlearned(each) and (each.node, words[1]) in attached) or over
+        if each.kind == "address" and words_of(each)[:1] and words_of(each)[0].startswith(_LINK_LOCAL):
+            return (each.node, each.interface) in bare
+        return (
+            each.kind == "bfd session" and is_state(each) and peer_of(topology, each.node, each.interface) in absent
+        )
+
+    return [each for each in settings if not follows(each)]
+
+
+def words_of(setting: DifferingSetting) -> list[str]:
+    """Return the words of an object's name after its kind."""
+    return setting.object.removeprefix(setting.kind).split()
+
+
+def _changes_routes(setting: DifferingSetting) -> bool:
+    """Return whether a setting is a routing session that is down, or what it may send and use."""
+    if setting.kind == "frr":
+        return not _is_quiet(setting) and not is_definition(setting.object)
+    return setting.kind == "daemon" or (setting.kind == "bgp session" and is_state(setting))
+
+
+def _new_network(setting: DifferingSetting) -> str:
+    """Return the network of an address that a node should not have; "" for other settings."""
+    words = words_of(setting)
+    extra = setting.setting == "owner" or (setting.setting == "presence" and setting.expected.startswith("absent"))
+    if setting.kind != "address" or not extra or not words:
+        return ""
+    try:
+        return str(ip_network(words[0], strict=False))
+    except ValueError:  # of a damaged recording
+        return ""
+
+
+def _is_ipv6_off(setting: DifferingSetting) -> bool:
+    return bool(_IPV6_OFF.search(setting.object)) and setting.value == "1" and bool(setting.interface)
+
+
+def _is_lost_session(setting: DifferingSetting) -> bool:
+    return setting.kind == "bfd session" and setting.setting == "presence" and setting.value.startswith("absent")
+
+
+def peer_of(topology: Topology, node: str, interface: str) -> str:
+    """Return the other end of a port's link; "" without one."""
+    return next(
+        (
+            str(link.other(link.end_at(node)))
+            for link in topology.links_of(node)
+            if link.end_at(node).interface == interface
+        ),
+        "",
+    )

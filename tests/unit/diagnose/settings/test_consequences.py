@@ -1,0 +1,95 @@
+"""Settings that follow from others are not listed, and no cause."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from lab.diagnose.consequences import takes_sessions_down, without_details
+from lab.diagnose.differing import DifferingSetting
+from tests.unit.diagnose.made_facts import PEERS, TOPOLOGY
+
+
+def differs(
+    node: str, kind: str, name: str, field: str = "presence", *, value: str = "present", expected: str = "absent",
+    interface: str = "", protocol: str = "",
+) -> DifferingSetting:  # fmt: skip
+    return DifferingSetting(
+        node=node, object=f"{kind} {name}", setting=field, value=value, expected=expected, against="rule", kind=kind,
+        interface=interface, protocol=protocol,
+    )  # fmt: skip
+
+
+FEWER: Final = differs(
+    "leaf2", "route", "10.0.0.0/31 metric 20", "next hops", value="via 169.254.0.1 dev swp1",
+    expected="2 next hops", protocol="bgp",
+)  # fmt: skip
+LINE: Final = differs(
+    "leaf1", "frr", "router bgp 1 / address-family ipv4 unicast / neighbor swp2 route-map NEW out", interface="swp2"
+)
+ADDRESS: Final = differs("leaf2", "address", "10.0.0.0/31 swp4", "owner", value="leaf1, leaf2", expected="leaf1")
+LOST: Final = differs("leaf2", "route", "10.0.0.0/31 metric 20", value="absent", expected="present: protocol bgp")
+IPV6: Final = differs(
+    "leaf2", "sysctl", "net.ipv6.conf.swp1.disable_ipv6", "value", value="1", expected="0", interface="swp1"
+)
+LOCAL: Final = differs("leaf2", "address", "fe80::1/64 swp1", value="absent", expected="present", interface="swp1")
+BY_PORT: Final = differs(
+    "leaf2", "route", "fdc0::1/128", value="absent", expected="present: next hops via fe80::2 dev swp1, scope global"
+)
+DOWN: Final = differs("leaf1", "bfd session", "swp1 fe80::1", "status", value="down", expected="up", interface="swp1")
+NO_SESSION: Final = differs(
+    PEERS["leaf1:swp1"].split(":")[0], "bfd session", PEERS["leaf1:swp1"].split(":")[1], value="absent",
+    expected="present", interface=PEERS["leaf1:swp1"].split(":")[1],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("root", "detail"),
+    [(LINE, FEWER), (ADDRESS, LOST), (IPV6, LOCAL), (IPV6, BY_PORT), (NO_SESSION, DOWN)],
+    ids=["fewer paths", "an attached network", "a link-local address", "a route by the port", "BFD at one end"],
+)
+def test_what_a_setting_explains_is_not_listed(root: DifferingSetting, detail: DifferingSetting) -> None:
+    assert without_details([detail, root], TOPOLOGY) == [root]
+    assert without_details([detail], TOPOLOGY) == [detail]
+
+
+@pytest.mark.parametrize(
+    ("other", "detail"),
+    [
+        (differs("leaf1", "frr", "router bgp 1 / neighbor swp2 timers 20 60"), FEWER),
+        (differs("leaf1", "frr", "route-map UNUSED deny 10"), FEWER),
+        (LINE, differs("leaf2", "route", "10.0.0.9/32", protocol="boot")),
+        (ADDRESS, differs("leaf2", "route", "10.0.0.8/31", value="absent", expected="present: protocol bgp")),
+        (IPV6, differs("leaf2", "address", "fe80::1/64 swp2", value="absent", interface="swp2")),
+        (NO_SESSION, differs("leaf2", "bfd session", "swp1 fe80::1", "status", value="down", interface="swp1")),
+    ],
+    ids=["timers", "unused", "a manual route", "another network", "another port", "another session"],
+)
+def test_other_settings_are_listed(other: DifferingSetting, detail: DifferingSetting) -> None:
+    assert without_details([other, detail], TOPOLOGY) == [other, detail]
+
+
+BY_PORT_NAME: Final = differs("leaf1", "bgp session", "swp1", "state", value="Active", interface="swp1")
+BY_ADDRESS: Final = differs("leaf1", "bgp session", "10.253.0.9", "state", value="Active")
+
+
+@pytest.mark.parametrize(
+    ("setting", "session", "down"),
+    [
+        (differs("leaf1", "route", "10.253.0.0/16"), BY_ADDRESS, True),
+        (differs("leaf1", "route", "10.0.0.0/31"), BY_ADDRESS, False),
+        (differs("leaf1", "route", "0.0.0.0/0"), BY_PORT_NAME, False),
+        (differs("leaf1", "rule", "inet 100 iif swp1"), BY_PORT_NAME, False),
+        (differs("leaf1", "rule", "inet6 100"), BY_PORT_NAME, True),
+        (differs("leaf1", "rule", "inet 100 to 10.253.0.9"), BY_ADDRESS, True),
+        (differs("leaf1", "rule", "inet 100 to 10.0.0.9"), BY_ADDRESS, False),
+        (differs("leaf1", "frr", "router bgp 1 / neighbor swp1 description x"), BY_PORT_NAME, False),
+        (LINE, BY_PORT_NAME, True),
+        (differs("leaf1", "nft", "inet t c drop"), BY_PORT_NAME, True),
+    ],
+)
+def test_a_route_or_rule_takes_down_the_sessions_whose_packets_it_applies_to(
+    setting: DifferingSetting, session: DifferingSetting, down: bool
+) -> None:
+    assert takes_sessions_down(setting, session) is down
