@@ -261,6 +261,12 @@ def _is_explained(cause: Found, likely: Iterable[_Suspects], topology: Topology)
     )
 
 
+def _to_restore(suspects: Sequence[_Suspects]) -> list[DifferingSetting]:
+    """Return the settings to restore: sessions that are down come up by themselves when their configuration is."""
+    settings = [each for one in suspects for each in one.settings]
+    return [each for each in settings if not is_state(each)] or settings
+
+
 def _cause(suspects: Sequence[_Suspects], share: float, found: Diagnosis) -> Found:
     """Return settings of one kind as one cause: any of them can be the fault.
 
@@ -286,7 +292,7 @@ def _cause(suspects: Sequence[_Suspects], share: float, found: Diagnosis) -> Fou
         evidence=(*lines[: _LINES // 2], *seen)[:_LINES],
         rival="",
         tell="",
-        fix="; ".join(remedies(each for one in suspects for each in one.settings)[:_FIXES]),
+        fix="; ".join(remedies(_to_restore(suspects))[:_FIXES]),
         words=kind.words,
         since=found.start,
     )

@@ -67,6 +67,22 @@ def test_the_printed_fix_mends_the_running_fabric(node: str, command: str, cause
     mended(cause, place)
 
 
+@pytest.mark.parametrize(
+    ("node", "lines", "cause", "place"),
+    [
+        ("leaf3", ("router bgp", "neighbor swp1 shutdown"), "session-differs", "leaf3"),
+        ("leaf4", ("router bgp", "address-family ipv4 unicast", "maximum-paths 1"), "one-path-only", "leaf4"),
+    ],
+)
+def test_the_printed_fix_mends_the_configuration_of_frr(
+    node: str, lines: tuple[str, ...], cause: str, place: str
+) -> None:
+    """A line that the plan lacks is removed, and one with another value is given that of the plan."""
+    typed = [word for line in ("configure terminal", *lines) for word in ("-c", line)]
+    rocelab("vtysh", node, "--fabric", NAME, *typed)
+    mended(cause, place)
+
+
 def mended(cause: str, place: str) -> None:
     """Diagnose a fault, type the fix, and diagnose again: nothing differs."""
     first = diagnosed()["causes"][0]

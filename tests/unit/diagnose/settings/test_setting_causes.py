@@ -385,6 +385,14 @@ def test_sessions_that_are_down_are_consequences_of_another_setting_at_either_en
     assert set(found.places) == {"leaf1:swp1", f"{far}:{near}", "leaf2"}
 
 
+def test_the_fix_of_a_session_that_is_shut_is_its_configuration_alone() -> None:
+    """The state of a session at the same port needs no look: it comes up by itself."""
+    line = setting("leaf1", "frr router bgp 7 / neighbor swp1 shutdown", interface="swp1")
+    (found,) = diagnosed([DOWN, line], unexplained=[ANYWHERE]).causes
+    shown = shlex.join(["-c", "configure terminal", "-c", "router bgp 7", "-c", "no neighbor swp1 shutdown"])
+    assert found.fix == f"rocelab vtysh leaf1 {shown}"
+
+
 ANYWHERE = Evidence(says="not answered", of="", source="sweep", value=0, at=1.0)
 DOWN = setting("leaf1", "bgp session swp1", "state", "swp1", value="Active", expected="Established")
 
