@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from lab.audit.arithmetic import ADVERTISED, LEARNED
 from lab.audit.frr_lines import is_definition
 from lab.audit.placement import ADDRESS
+from lab.diagnose.causes.setting_kinds import is_filter_hook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -21,8 +22,11 @@ def remedies(settings: Iterable[DifferingSetting]) -> list[str]:
 
     Of routes that a node did not learn in full, one is enough to find the reason. Lines of FRR are removed before
     others are added: FRR removes the route map of a session whatever its name. Route maps and lists are removed after
-    the lines that use them.
+    the lines that use them. A new hook of filters is removed with its filters.
     """
+    settings = list(settings)
+    hooks = {(each.node, each.interface) for each in settings if is_filter_hook(each) and _is_new(each)}
+    settings = [each for each in settings if each.kind != "filter" or (each.node, each.interface) not in hooks]
     mine = sorted(settings, key=lambda each: (not (each.kind == "frr" and _is_new(each)), _is_definition(each)))
     of_object: dict[tuple[str, str], list[DifferingSetting]] = {}
     for each in mine:
@@ -218,6 +222,10 @@ def _of_filter(setting: DifferingSetting, words: list[str]) -> str:
     return f"tc filter del dev {interface} {hook} pref {priority} handle {handle} {kind}"
 
 
+def _of_qdisc(setting: DifferingSetting, words: list[str]) -> str:
+    return f"tc qdisc del dev {words[0]} parent {words[1]}" if is_filter_hook(setting) and _is_new(setting) else ""
+
+
 def _of_address(setting: DifferingSetting, words: list[str]) -> str:
     if setting.setting == "presence" and setting.value.startswith("absent") and len(words) > 1:
         return f"ip address add {words[0]} dev {words[1]}"
@@ -304,5 +312,6 @@ _NAMES_OF_SETTINGS: Final = (
 """Names of a port's settings in full, and those that ``rocelab qos set`` has for them."""
 _REMEDIES: Final[dict[str, Callable[[DifferingSetting, list[str]], str]]] = {
     "rule": _of_rule, "frr": _of_frr, "neighbour": _of_neighbour, "sysctl": _of_sysctl, "filter": _of_filter,
+    "qdisc": _of_qdisc,
     "address": _of_address, "vlan": _of_vlan, "fdb": _of_fdb, "interface": _of_interface, "port": _of_port,
 }  # fmt: skip

@@ -44,6 +44,8 @@ class SettingKind:
     """Whether it affects pings only."""
 
 
+_HOOK: Final = "ffff:fff1"
+"""The parent of clsact and ingress, TC_H_CLSACT (<linux/pkt_sched.h>)."""
 _LOSS: Final = frozenset({PacketEffect.VANISH, PacketEffect.DROP})
 _ANY: Final = frozenset(PacketEffect)
 _ALL: Final = re.compile("")
@@ -183,4 +185,10 @@ INFERRED: Final = frozenset({
 def kind_of(setting: DifferingSetting) -> SettingKind | None:
     """Return the kind of a setting; None for one that cannot disturb RDMA."""
     name = setting.object.partition(" ")[2] if setting.kind == "sysctl" else setting.setting
-    return next((each for each in SETTING_KINDS if setting.kind in each.objects and each.fields.search(name)), None)
+    kind = "filter" if is_filter_hook(setting) else setting.kind
+    return next((each for each in SETTING_KINDS if kind in each.objects and each.fields.search(name)), None)
+
+
+def is_filter_hook(setting: DifferingSetting) -> bool:
+    """Return whether a setting is a qdisc to which filters are attached: clsact or ingress. It queues nothing."""
+    return setting.kind == "qdisc" and setting.object.endswith(f" {_HOOK}")

@@ -524,3 +524,11 @@ def test_a_node_that_answers_no_pings_loses_pings_only() -> None:
     assert named(diagnosed([deaf], unexplained=[ping])) == [("echo-differs", ("h1",), 0.75)]
     assert diagnosed([deaf], unexplained=[replace(ping, source="sweep")]).causes == ()
     assert diagnosed([deaf], "h1:eth1").causes == ()
+
+
+def test_the_hook_of_a_filter_is_no_queue() -> None:
+    """It is removed with the filter, so that nothing differs afterwards."""
+    hook = setting("leaf1", "qdisc swp3 ffff:fff1", interface="swp3")
+    (found,) = diagnosed([hook, FILTER], unexplained=[ANYWHERE]).causes
+    assert (found.cause, found.places, found.confidence) == ("filter-differs", ("leaf1:swp3",), 0.6)
+    assert found.fix == "rocelab exec leaf1 -- tc qdisc del dev swp3 parent ffff:fff1"
