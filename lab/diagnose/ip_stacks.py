@@ -18,6 +18,8 @@ _IN_USE: Final = frozenset({"reachable", "permanent", "delay", "probe"})
 """NUD states in which the kernel uses an entry (<linux/neighbour.h>). A stale entry is verified again."""
 _LINK_LOCAL: Final = "fe80:"
 _MAIN_TABLE: Final = 254
+_OTHER_TABLES: Final = frozenset({"local", "default", "255", "253"})
+"""Tables of the kernel that are no VRF's (rtnetlink(7))."""
 DEFAULTS: Final = {4: "0.0.0.0/0", 6: "::/0"}
 """The default route's prefix, by IP version."""
 
@@ -44,7 +46,7 @@ class Stack:
     """The IP stack of a node."""
 
     macs: Mapping[str, str]
-    """The MAC by interface, without members of a bridge or a bond."""
+    """The MAC by interface, without members of a bridge or a bond. Those of a VRF are included."""
     own: frozenset[str]
     """The node's addresses."""
     networks: Mapping[str, frozenset[str]]
@@ -154,31 +156,55 @@ def _changed(routes: list[StackRoute], event: RecordedEvent) -> list[StackRoute]
 
 
 def _macs(state: Mapping[str, Any], events: list[RecordedEvent]) -> dict[str, str]:
-    found = {str(each["ifname"]): str(each.get("address", "")) for each in state["links"] if "master" not in each}
+    routed = _tables(state)
+    found = {
+        str(each["ifname"]): str(each.get("address", ""))
+        for each in state["links"]
+        if "master" not in each or str(each["ifname"]) in routed
+    }
     for event in events:
         if event.kind == "link" and event.interface in found:
             found[event.interface] = str(event.data.get("mac", found[event.interface]))
     return found
 
 
+def _tables(state: Mapping[str, Any]) -> dict[str, str]:
+    """Return the routing table of each interface that is a member of a VRF.
+
+    Its connected networks are in that table, at least the link-local one. Those of members of a bridge are in the
+    main one.
+    """
+    members = {str(each["ifname"]) for each in state["links"] if "master" in each}
+    return {str(route["dev"]): str(route["table"]) for route in filter(_is_link, state["routes"])
+            if "table" in route and route["dev"] in members}  # fmt: skip
+
+
+def _is_link(route: Mapping[str, Any]) -> bool:
+    """Return whether a route is a connected network: those to a node's own addresses have another type."""
+    own = route.get("type", "unicast") != "unicast" or str(route.get("table")) in _OTHER_TABLES
+    return route.get("protocol") == "kernel" and {"dev", "dst"} <= route.keys() and not own
+
+
 def _networks(state: Mapping[str, Any], events: list[RecordedEvent]) -> dict[str, frozenset[str]]:
-    found: dict[str, set[str]] = {}
-    for route in state["routes"]:
-        if route.get("protocol") == "kernel" and {"dev", "dst"} <= route.keys() and "table" not in route:
-            found.setdefault(str(route["dev"]), set()).add(str(route["dst"]))
+    """Return the networks by interface. A VRF may have the same network as another one, or as the main table."""
+    tables = _tables(state)
+    found: dict[tuple[str, str], set[str]] = {}
+    for route in filter(_is_link, state["routes"]):
+        interface = str(route["dev"])
+        if str(route.get("table", "")) == tables.get(interface, ""):
+            found.setdefault((tables.get(interface, ""), interface), set()).add(str(route["dst"]))
     for event in events:
-        if event.kind == "route" and _is_connected(event):
+        if event.kind == "route" and event.data.get("protocol") == "kernel":
+            number = event.data.get("table", _MAIN_TABLE)
+            table = "" if number == _MAIN_TABLE else str(number)
             prefix = str(event.data["prefix"])
-            for networks in found.values():
-                networks.discard(prefix)
-            for interface in event.data.get("interfaces", ()):
-                found.setdefault(str(interface), set()).add(prefix)
-    return {interface: frozenset(filter(_is_global, networks)) for interface, networks in found.items()}
-
-
-def _is_connected(event: RecordedEvent) -> bool:
-    """Return whether a route is a connected network in the main table. A VRF may reuse the prefix."""
-    return event.data.get("protocol") == "kernel" and event.data.get("table", _MAIN_TABLE) == _MAIN_TABLE
+            for (its, _), networks in found.items():
+                if its == table:
+                    networks.discard(prefix)
+            for interface in map(str, event.data.get("interfaces", ())):
+                if tables.get(interface, "") == table:
+                    found.setdefault((table, interface), set()).add(prefix)
+    return {interface: frozenset(filter(_is_global, networks)) for (_, interface), networks in found.items()}
 
 
 def _is_global(network: str) -> bool:
