@@ -48,6 +48,7 @@ def of_arithmetic(state: FabricAudit, placement: FabricRoles) -> list[Difference
     for node in every:
         found += _of_links(node, state, placement)
         found += _of_sessions(node)
+        found += _of_bfd(node, state, placement)
         found += _of_advertisements(node, state, placement)
         found += _of_gateways(node, state, placement)
         found += _of_route_mtus(node, placement)
@@ -81,9 +82,23 @@ def _of_sessions(node: NodeAudit) -> Iterator[Difference]:
         if bgp.state != ESTABLISHED:
             down = Difference.of(node.name, bgp, "state", bgp.state, ESTABLISHED, RULE)
             yield replace(down, interface=bgp.peer)
+
+
+def _of_bfd(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield BFD sessions that are down; if the other end has no such session, that end and not this one."""
     for bfd in node.bfd:
-        if bfd.status not in {BFD_UP, BFD_STARTING}:
+        if bfd.status in {BFD_UP, BFD_STARTING}:
+            continue
+        peer = placement.peers.get((node.name, bfd.interface))
+        there = state.nodes.get(peer.node) if peer is not None else None
+        known = there is not None and not {"bfd session", "daemon"} & unread_kinds(there)
+        if peer is None or there is None or not known or any(each.interface == peer.interface for each in there.bfd):
             yield Difference.of(node.name, bfd, "status", bfd.status, BFD_UP, RULE)
+        else:
+            yield Difference(
+                node=there.name, kind="bfd session", object=f"bfd session {peer.interface}", field=PRESENCE,
+                value=ABSENT, expected=PRESENT, against=RULE, interface=peer.interface,
+            )  # fmt: skip
 
 
 def _of_advertisements(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:

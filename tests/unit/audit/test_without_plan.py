@@ -12,6 +12,7 @@ import pytest
 from lab.audit.arithmetic import of_port
 from lab.audit.audited import (
     AddressAudit,
+    BfdSessionAudit,
     BgpSessionAudit,
     DaemonAudit,
     FabricAudit,
@@ -449,3 +450,16 @@ def test_thresholds_are_in_order() -> None:
     assert thresholds(**{"dscp_to_priority.26": "4"}) == ["dscp_to_priority.26"]
     (wrong,) = of_port("leaf1", PortAudit("swp1", {}, in_kernel=False), roce=False)
     assert (wrong.field, wrong.value) == ("in kernel", "no")
+
+
+@pytest.mark.parametrize("here", [(), (BfdSessionAudit("swp1", "fe80::2", "down", 1000, 1000, 3, 0.0, "ok"),)])
+def test_a_bfd_session_that_only_one_end_has_is_missing_at_the_other(here: tuple[BfdSessionAudit, ...]) -> None:
+    """The end that has one waits for the other. If both have one, both are down."""
+    waiting = BfdSessionAudit("swp1", "fe80::1", "down", 1000, 1000, 3, 0.0, "neighbor signaled session down")
+    nodes = {
+        "spine1": replace(STATE.nodes["spine1"], bfd=(waiting,)), "leaf1": replace(STATE.nodes["leaf1"], bfd=here),
+    }  # fmt: skip
+    state = replace(STATE, nodes={**STATE.nodes, **nodes})
+    found = [(each.node, each.interface, each.field) for each in differences_without_plan(state, TOPOLOGY)]
+    both = [("spine1", "swp1", "status"), ("leaf1", "swp1", "status")]
+    assert sorted(found) == (sorted(both) if here else [("leaf1", "swp1", "presence")])
