@@ -53,7 +53,7 @@ class _GenericLine:
 
     @property
     def setting(self) -> tuple[str, str]:
-        """What lines that differ in their value only have in common."""
+        """The context and the start: lines that only differ in their value have the same."""
         return self.context, self.start
 
 
@@ -109,7 +109,7 @@ def _slots(node: NodeAudit, placement: FabricRoles) -> Iterator[_SlotLines]:
             lines[port][_GenericLine(_generic_context(context, port), text)] = each.line
     for port, mine in lines.items():
         found = {_generic_context(context, port): context for context in headers.values()}
-        yield _SlotLines(node.name, port, mine, found)
+        yield _SlotLines(node=node.name, interface=port, lines=mine, contexts=found)
 
 
 def _is_own(last: str) -> bool:

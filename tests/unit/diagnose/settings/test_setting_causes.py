@@ -16,7 +16,7 @@ from lab.diagnose.diagnosis import Diagnosis, DiagnosisOutcome, Found
 from lab.diagnose.setting_causes import with_setting_causes
 from lab.diagnose.symptom import Evidence
 from tests.unit.diagnose.made_facts import PEERS, TOPOLOGY
-from tests.unit.diagnose.made_settings import FILTER, FORWARDING, NEIGHBOUR, ROUTE, SACK, setting
+from tests.unit.diagnose.settings.made_settings import FILTER, FORWARDING, NEIGHBOUR, ROUTE, SACK, setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ import pytest
 
 from lab.diagnose.causes.setting_fixes import remedies, remedy
 from lab.diagnose.causes.setting_kinds import kind_of
-from tests.unit.diagnose.made_settings import FILTER, FORWARDING, NEIGHBOUR, ROUTE, setting
+from tests.unit.diagnose.settings.made_settings import FILTER, FORWARDING, NEIGHBOUR, ROUTE, setting
 
 if TYPE_CHECKING:
     from lab.diagnose.differing import DifferingSetting
