@@ -68,7 +68,9 @@ def find_nic(fabric: Hosts, text: str) -> Nic:
         raise UsageError(what, f"hosts are {hosts or 'none'}")
     nics = nics_of(fabric, host)
     if not nics:
-        raise UsageError(f"{host} has no RDMA", "write rdma: true for it in the topology, then down and up")
+        raise UsageError(
+            f"{host} has no RDMA", "write rdma: true for it in the topology, then down, and up without --no-rdma"
+        )
     for nic in nics:
         if interface in {"", nic.interface}:
             return nic

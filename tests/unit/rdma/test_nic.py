@@ -61,7 +61,7 @@ def test_a_host_means_its_first_interface(fabric: Stub) -> None:
         ("h9", "no host 'h9' in fabric lab: hosts are h1, h2, h3"),
         ("", "no host '' in fabric lab: hosts are h1, h2, h3"),
         ("leaf1", "leaf1 is a switch: hosts are h1, h2, h3"),
-        ("h3", "h3 has no RDMA: write rdma: true"),
+        ("h3", "h3 has no RDMA: write rdma: true for it in the topology, then down, and up without --no-rdma"),
         ("h1:eth9", "h1 has no interface 'eth9': it has eth1, eth2"),
     ],
 )
