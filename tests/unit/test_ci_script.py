@@ -8,6 +8,8 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.patience import PATIENCE
 
 SCRIPTS: Final = Path(__file__).parents[2] / "scripts"
@@ -58,6 +60,17 @@ def test_the_stress_tests_boot_no_vm_but_theirs(tmp_path: Path) -> None:
     assert [call for call in called(tmp_path, "stress") if "vm up" in call] == [
         "rocelab vm up --name stress --time host --cpus 2"
     ]
+
+
+def test_each_unit_test_is_in_one_of_two_processes(tmp_path: Path) -> None:
+    """What the one ignores of tests/unit, the other runs."""
+    chosen = [call.partition("not long ")[2] for call in called(tmp_path, "unit") if call.startswith("pytest")]
+    assert sorted(chosen) == ["tests/unit --ignore tests/unit/cli", "tests/unit/cli tests/browser"]
+
+
+@pytest.mark.parametrize("half", ["tests/unit --ignore", "tests/unit/cli"])
+def test_a_failure_in_either_process_is_one(half: str, tmp_path: Path) -> None:
+    called(tmp_path, "unit", fails=f"pytest --durations=30 --durations-min=3 -m not long {half}", expect=1)
 
 
 def test_a_first_vm_that_does_not_start_is_a_failure(tmp_path: Path) -> None:
