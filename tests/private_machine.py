@@ -55,16 +55,21 @@ def main() -> int:
 @contextlib.contextmanager
 def own_cgroup() -> Iterator[Path | None]:
     """A new cgroup, which is removed when nothing runs in it; None where no cgroup can be made."""
-    place = cgroup.place_for("")
-    if place is None:
+    group = cgroup_of(os.getpid())
+    if group is None:
         yield None
         return
-    group = place.parent / f"rocelab-tests-{os.getpid()}"
     group.mkdir()
     try:
         yield group
     finally:
         remove(group)
+
+
+def cgroup_of(pid: int) -> Path | None:
+    """The cgroup of the machine that the process ``pid`` has made; None where no cgroup can be made."""
+    place = cgroup.place_for("")
+    return None if place is None else place.parent / f"rocelab-tests-{pid}"
 
 
 def remove(group: Path) -> None:

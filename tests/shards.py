@@ -64,7 +64,7 @@ class Outcome:
     code: int
     output: str
     cpu: float | None = None
-    """Seconds of a core that its VM used, idle loop included; None if the place is no VM."""
+    """Seconds of a core that its place used: a VM with its idle loop, or a private machine; None if not known."""
 
     @property
     def counts(self) -> dict[str, int]:

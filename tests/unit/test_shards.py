@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.vm.host import vm_state
-from tests import shards
-from tests.fabric_workers import FABRIC
+from tests import private_machine, shards
+from tests.fabric_workers import FABRIC, MachineForks
 from tests.patience import PATIENCE
 from tests.shards import Outcome
 
@@ -111,6 +111,26 @@ def test_the_seconds_of_a_vm_are_those_of_its_process(monkeypatch: pytest.Monkey
     used = forks.cpu_seconds()
     assert used is not None
     assert 0.15 <= used - began <= time.process_time() - (ends - 0.2) + 0.05
+
+
+def test_the_seconds_of_a_private_machine_are_those_of_its_cgroup(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A program that waits for its input stands for the machine."""
+    monkeypatch.setattr(private_machine, "cgroup_of", lambda pid: tmp_path / str(pid))
+    forks = MachineForks(["cat"])
+    assert forks.cpu_seconds() == 0.0
+    forks._running = shards.started("cat")
+    try:
+        assert forks.cpu_seconds() is None
+        group = tmp_path / str(forks._running.pid)
+        group.mkdir()
+        (group / "cpu.stat").write_text(
+            "usage_usec 1500000\nuser_usec 1000000\nsystem_usec 500000\n", encoding="ascii"
+        )
+        assert forks.cpu_seconds() == 1.5
+    finally:
+        forks.close()
 
 
 def test_a_file_whose_tests_cannot_be_run_fails_and_the_others_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
