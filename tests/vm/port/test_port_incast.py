@@ -10,6 +10,7 @@ import io
 import json
 import subprocess
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +33,8 @@ from tests.vm.rdma_switch import device, nic, with_rdma
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from lab.analysis.results.analysis_facts import AnalysisFacts
+
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
 
 RATE: Final = 40_000_000
@@ -46,6 +49,8 @@ LOSSY: Final = BandwidthTest(duration=2, size=4096, tx_depth=28, timeout=14)
 
 Four seconds with the margins are sixty timeouts.
 """
+QUANTA: Final = 40_000
+"""Of the pauses in a captured incast: not the default."""
 ROOMY: Final = ("buffer.pool=8MB", "buffer.groups.3.xoff=60KB", "buffer.groups.3.xon=30KB")
 """Headroom stays what it is computed to be."""
 _STAMPED_EARLY: Final = Path("/proc/sys/net/core/netdev_tstamp_prequeue")
@@ -198,15 +203,37 @@ def test_what_comes_after_xoff_is_no_more_than_the_formula_has(fabric: Star) -> 
         assert 0 < arrived <= headroom_needed(RATE, MTU, 0, took), f"{host} in {took:.6f} s"
 
 
-def test_the_same_without_pfc_drops_and_says_where(fabric: Star) -> None:
+@dataclass(frozen=True)
+class Incast:
+    """An incast: its goodput in bit/s, rxe's counters that moved, and all ports before and after it."""
+
+    goodput: float
+    trouble: dict[str, int]
+    before: dict[tuple[str, str], Any]
+    after: dict[tuple[str, str], Any]
+
+    @classmethod
+    def run(cls, fabric: Star, senders: int, test: BandwidthTest) -> Incast:
+        """Let the first ``senders`` hosts write to the sink, until nothing is under way."""
+        counted, before = devices(fabric), ports(fabric)
+        results = measure_bandwidth(pairs(fabric, senders), test)
+        settle(fabric)
+        return cls(sum(result.goodput_bps for result in results), trouble(counted), before, ports(fabric))
+
+
+@pytest.fixture(scope="module")
+def dropping(fabric: Star) -> Incast:
+    """Four hosts write without PFC; a test that only needs drops uses the same run."""
     fabric.configure(SWITCH, "pfc.priorities=[]", "buffer.queues.3=60KB", "buffer.groups.3.alpha=8")
-    before, old = devices(fabric), ports(fabric)
-    results = measure_bandwidth(pairs(fabric, 4), LOSSY)
-    settle(fabric)
-    now = ports(fabric)
-    found = trouble(before)
-    assert found["out_of_seq_request"] > 0
-    assert found["completer_retry_err"] > 0
+    ended = Incast.run(fabric, 4, LOSSY)
+    fabric.configure(SWITCH)
+    return ended
+
+
+def test_the_same_without_pfc_drops_and_says_where(dropping: Incast) -> None:
+    old, now = dropping.before, dropping.after
+    assert dropping.trouble["out_of_seq_request"] > 0
+    assert dropping.trouble["completer_retry_err"] > 0
     assert all(balanced(port) for port in now.values())
     dropped = {
         place: now[place]["queue"]["drop_packets"].sum(axis=0) - old[place]["queue"]["drop_packets"].sum(axis=0)
@@ -216,8 +243,7 @@ def test_the_same_without_pfc_drops_and_says_where(fabric: Star) -> None:
     assert not any(drops.sum() for drops in dropped.values())
     pauses = [port[SWITCH, "swp1"]["priority"][PRIORITY]["tx_pause"] for port in (old, now)]
     assert pauses[0] == pauses[1]
-    assert sum(result.goodput_bps for result in results) < RATE
-    fabric.configure(SWITCH)
+    assert dropping.goodput < RATE
 
 
 @contextmanager
@@ -249,20 +275,42 @@ def capturing(fabric: Star, host: str, file: Path) -> Iterator[None]:
         dump.communicate(timeout=30)
 
 
-def test_tshark_reads_every_pfc_frame_as_it_was_meant(fabric: Star, tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class CapturedIncast:
+    """An incast, the PFC frames that h1 received by tcpdump, and rocelab's capture at h1 and the sink."""
+
+    incast: Incast
+    pfc: Path
+    facts: AnalysisFacts
+
+
+@pytest.fixture(scope="module")
+def captured(fabric: Star, tmp_path_factory: pytest.TempPathFactory) -> CapturedIncast:
+    """Two hosts write, and two readers of captures use the same run."""
+    fabric.configure(SWITCH, *ROOMY, f"pfc.quanta={QUANTA}")
+    points = [Point(fabric.namespaces[host], "eth1", f"{host}:eth1", RATE) for host in ("h1", SINK)]
+    file, output = tmp_path_factory.mktemp("captured") / "pfc.pcap", io.BytesIO()
+    with (
+        capturing(fabric, "h1", file),
+        stamped_when_taken(),
+        LiveCapture(points, Writer(output), snaplen=128) as capture,
+    ):
+        capture.start()
+        incast = Incast.run(fabric, 2, BandwidthTest(duration=2))
+        assert [count.dropped for count in capture.stop()] == [0, 0]
+    return CapturedIncast(incast, file, analyse(io.BytesIO(output.getvalue()), "incast"))
+
+
+def test_tshark_reads_every_pfc_frame_as_it_was_meant(fabric: Star, captured: CapturedIncast) -> None:
     """Class vector, quanta, addresses and length, and as many frames as were counted."""
-    fabric.configure(SWITCH, *ROOMY, "pfc.quanta=40000")
-    before = fabric.counters(SWITCH, "swp1")["priority"][PRIORITY]
-    file = tmp_path / "pfc.pcap"
-    with capturing(fabric, "h1", file):
-        measure_bandwidth(pairs(fabric, 2), BandwidthTest(duration=2))
-        settle(fabric)
-    after = fabric.counters(SWITCH, "swp1")["priority"][PRIORITY]
+    before, after = (
+        counted[SWITCH, "swp1"]["priority"][PRIORITY] for counted in (captured.incast.before, captured.incast.after)
+    )
     fields = ["eth.dst", "eth.src", "macc.opcode", "macc.cbfc.enbv", "macc.cbfc.pause_time.c3", "frame.len"]
     argv = [
         "tshark",
         "-r",
-        str(file),
+        str(captured.pfc),
         "-T",
         "fields",
         "-E",
@@ -276,22 +324,14 @@ def test_tshark_reads_every_pfc_frame_as_it_was_meant(fabric: Star, tmp_path: Pa
     assert {tuple(row[:4]) for row in rows} == {("01:80:c2:00:00:01", mac, "0x0101", "0x0008")}
     assert {row[5] for row in rows} == {str(PFC_FRAME)}
     quanta = [int(row[4]) for row in rows]
-    assert set(quanta) == {40000, 0}
-    assert quanta.count(40000) == after["tx_pause"] - before["tx_pause"]
+    assert set(quanta) == {QUANTA, 0}
+    assert quanta.count(QUANTA) == after["tx_pause"] - before["tx_pause"]
     assert quanta.count(0) == after["tx_resume"] - before["tx_resume"]
 
 
-def test_the_analyser_finds_in_captures_what_the_ports_counted(fabric: Star) -> None:
+def test_the_analyser_finds_in_captures_what_the_ports_counted(captured: CapturedIncast) -> None:
     """Every mark that the sink received was made by some port; h1 received as many XOFFs and XONs as were counted."""
-    fabric.configure(SWITCH, *ROOMY)
-    points = [Point(fabric.namespaces[host], "eth1", f"{host}:eth1", RATE) for host in ("h1", SINK)]
-    old, output = ports(fabric), io.BytesIO()
-    with stamped_when_taken(), LiveCapture(points, Writer(output), snaplen=128) as capture:
-        capture.start()
-        measure_bandwidth(pairs(fabric, 2), BandwidthTest(duration=2))
-        settle(fabric)
-        assert [count.dropped for count in capture.stop()] == [0, 0]
-    now, facts = ports(fabric), analyse(io.BytesIO(output.getvalue()), "incast")
+    old, now, facts = captured.incast.before, captured.incast.after, captured.facts
     made = sum(
         int(now[place]["queue"]["ecn_marked"].sum() - old[place]["queue"]["ecn_marked"].sum()) for place in now
     )
@@ -311,12 +351,9 @@ def kernel_root(fabric: Star, interface: str) -> dict[str, Any]:
     return root
 
 
+@pytest.mark.usefixtures("dropping")
 def test_tc_counts_what_we_count(fabric: Star) -> None:
     """``tc -s qdisc`` has every byte and packet that a port sent, its PFC frames, and every drop."""
-    fabric.configure(SWITCH, "pfc.priorities=[]", "buffer.queues.3=60KB", "buffer.groups.3.alpha=8")
-    measure_bandwidth(pairs(fabric, 3), LOSSY)
-    settle(fabric)
-    fabric.configure(SWITCH)
     for interface in (SINK_PORT, "swp1"):
         root = kernel_root(fabric, interface)
         port = fabric.counters(SWITCH, interface)
