@@ -108,8 +108,11 @@ def test_an_incast_needs_a_tenth_of_the_pauses(fabric: Star) -> None:
     assert on.goodput > 0.9 * off.goodput
 
 
+@pytest.mark.long
 def test_without_pfc_only_senders_that_slow_down_save_the_buffer() -> None:
-    """With packets of 4096 bytes, 12 QPs have more under way than the buffer holds.
+    """In CI, the test above has the effect, test_port_incast.py the drops and test_bad_cnps.py the ignored CNPs.
+
+    With packets of 4096 bytes, 12 QPs have more under way than the buffer holds.
 
     The queue's depth is no measure here: it empties while senders that have lost packets wait for timeouts.
 

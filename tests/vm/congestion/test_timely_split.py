@@ -8,6 +8,9 @@ The pass line is half of the first distance from equal shares, on either side. I
 models (tests/unit/models/test_unfair_split.py), and was committed before the first run. The hold, its shares and the
 median came after 37 runs.
 
+These runs are ``long``. CI compares each step of both algorithms with their models (test_timely.py,
+test_reaction.py), the rates on the wire with them (test_measured_rate.py), and has the split in the models.
+
 QPs are released from a hold, because the first packets of perftest disturb a split. A QP is not limited before its
 first ACK, so 64 to 128 packets of each leave at the rate of the link. Their queue raises the RTT by more than twice
 timely_min_rtt at once, which takes a QP to the minimum rate by algorithm 1: in 9 runs of 24 none of its messages was
@@ -33,7 +36,7 @@ from tests.vm.rdma_switch import nic, with_rdma
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vm, pytest.mark.long, pytest.mark.timeout(600)]
 
 RATE: Final = 100_000_000
 FIRST: Final = 0.9
@@ -57,7 +60,6 @@ def fabric() -> Iterator[Star]:
         yield built
 
 
-@pytest.mark.long
 def test_timely_keeps_an_unfair_split(fabric: Star) -> None:
     """3 seconds are 30 ms at 10 Gb/s, 600 times T_low."""
     shares = [released(fabric, TIMELY, 3) for _ in range(5)]

@@ -239,6 +239,7 @@ def test_without_pfc_the_nics_slow_two_senders_down_and_nothing_is_lost(theirs: 
     assert handled + ignored == ports["h3:eth1"]["np_cnp_sent"]  # those of a QP that has ended meanwhile are ignored
 
 
+@pytest.mark.long
 def test_a_connection_lives_while_ports_come_and_go(theirs: Theirs) -> None:
     with theirs.talk("h3") as server:
         assert server.stdout is not None
@@ -253,6 +254,7 @@ def test_a_connection_lives_while_ports_come_and_go(theirs: Theirs) -> None:
                 assert client.stdout.readline() == "word\n"
 
 
+@pytest.mark.long
 def test_what_somebody_else_has_put_there_since_stays(theirs: Theirs) -> None:
     adopt(theirs)
     theirs.sh("h1", "tc qdisc replace dev eth1 root handle 77: pfifo limit 5")
@@ -299,6 +301,7 @@ def test_what_could_not_be_put_back_is_left_alone(theirs: Theirs) -> None:
         theirs.sh("h1", f"tc qdisc del dev {device} {kind}")
 
 
+@pytest.mark.long
 def test_what_cannot_be_a_port_is_told(theirs: Theirs) -> None:
     for words, said in (
         (("--qos", "loud"), "--qos loud is no preset"),

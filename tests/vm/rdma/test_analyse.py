@@ -32,7 +32,7 @@ pytestmark = pytest.mark.vm
 
 ADDRESS: Final = {"h1": "10.9.0.1", "h2": "10.9.0.3"}
 SNAPLEN: Final = 128
-ITERATIONS: Final = 400
+ITERATIONS: Final = 200
 SIZE: Final = 16384
 REQUESTED: Final = 2 * 100 * ITERATIONS
 """Bytes that are requests in part at least: twice what the answers to a whole measurement and its words take."""
