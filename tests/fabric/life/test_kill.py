@@ -103,7 +103,7 @@ def test_commands_at_once_leave_nothing_of_each_other(rounds: int, tmp_path: Pat
         assert before.differences(snapshot.take()) == []
 
 
-@pytest.mark.parametrize("kills", [10, pytest.param(100, marks=LONG)])
+@pytest.mark.parametrize("kills", [4, pytest.param(100, marks=LONG)])
 def test_nothing_survives_kill_and_down(kills: int, durations: dict[tuple[str | Path, ...], float]) -> None:
     before = snapshot.take()
     chance = random.Random(SEED)
@@ -117,7 +117,7 @@ def test_nothing_survives_kill_and_down(kills: int, durations: dict[tuple[str | 
         assert before.differences(snapshot.take()) == [], f"after kill {killed} of {command}"
 
 
-@pytest.mark.parametrize("interrupts", [10, pytest.param(30, marks=LONG)])
+@pytest.mark.parametrize("interrupts", [4, pytest.param(30, marks=LONG)])
 def test_an_interrupted_up_undoes_itself(interrupts: int, durations: dict[tuple[str | Path, ...], float]) -> None:
     before = snapshot.take()
     chance = random.Random(SEED)
