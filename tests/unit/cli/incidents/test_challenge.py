@@ -221,7 +221,7 @@ def test_break_builds_breaks_and_tells_nothing(monkeypatch: pytest.MonkeyPatch) 
     told = answer("break", "pfc-storm")
     assert told == {"fabric": "incast", "workload": "h1 writes to h8 and h2 to h5, with eight QPs each", "level": 1}
     monkeypatch.setattr(command, "fabric_of", lambda *_: (open_fabric("incast"), False))
-    for number in range(20):
+    for number in range(7):
         drawn = answer("break", "--level", "3", "--seed", str(number))
         assert drawn["level"] == 3
         name, seed = begun[-1]
