@@ -9,7 +9,11 @@ import pytest
 from lab.audit.audited import FabricAudit, FrrLineAudit, NodeAudit
 from lab.audit.frr_lines import of_frr_lines
 from lab.audit.placement import FabricRoles
-from lab.model.load import load_topology
+from lab.audit.router_reader import configuration_lines
+from lab.model.addressing import plan_addresses
+from lab.model.load import load_topology, read_topology
+from lab.routing.frr_config.render import has_routers, render_router
+from tests.fabric.command import TOPOLOGIES
 
 if TYPE_CHECKING:
     from lab.model.topology import Topology
@@ -65,6 +69,19 @@ def differences(topology: Topology, found: dict[str, list[str]]) -> list[tuple[s
 @pytest.mark.parametrize("topology", [TOPOLOGY, RAILS], ids=["clos", "rails"])
 def test_a_healthy_fabric_has_no_differences(topology: Topology) -> None:
     assert differences(topology, lines_of(topology)) == []
+
+
+@pytest.mark.parametrize("name", [file.stem for file in sorted(TOPOLOGIES.glob("*.yaml"))])
+def test_the_configuration_of_each_example_has_no_differences(name: str) -> None:
+    """Overlays, OSPF, IS-IS and multicast have lines of their own at some switches and ports."""
+    topology = read_topology(TOPOLOGIES / f"{name}.yaml")
+    if not has_routers(topology):
+        return
+    plan = plan_addresses(topology)
+    routers = {each.name: render_router(topology, plan, each.name) for each in topology.switches}
+    found = {name: configuration_lines(each.integrated + each.managed) for name, each in routers.items()}
+    assert all(found.values())
+    assert differences(topology, found) == []
 
 
 @pytest.mark.parametrize(
