@@ -82,8 +82,8 @@ _SIGNS: Final = (
         lambda _, again: f"never answered, unlike other requests: {counted(again, 'retry', 'retries')}",
     ),
     _Sign(
-        "the other end is down or its QP is in error, requests or answers do not arrive, or the capture has only one"
-        " direction; a requester without retries left ends with status 12 (transport retry counter exceeded)",
+        "nothing answers, or only one direction was captured; a requester without retries left ends with status 12"
+        " (transport retry counter exceeded)",
         lambda flow: (int(flow.without_answers > 0 and not flow.looped), flow.resent),
         lambda _, again: f"{counted(again, 'retry', 'retries')}, and the capture has no answer",
     ),
