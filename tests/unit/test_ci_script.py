@@ -65,7 +65,10 @@ def test_the_stress_tests_boot_no_vm_but_theirs(tmp_path: Path) -> None:
 def test_each_unit_test_is_in_one_of_two_processes(tmp_path: Path) -> None:
     """What the one ignores of tests/unit, the other runs."""
     chosen = [call.partition("not long ")[2] for call in called(tmp_path, "unit") if call.startswith("pytest")]
-    assert sorted(chosen) == ["tests/unit --ignore tests/unit/cli", "tests/unit/cli tests/browser"]
+    assert sorted(chosen) == [
+        "tests/unit --ignore tests/unit/cli --ignore tests/unit/scenario",
+        "tests/unit/cli tests/unit/scenario tests/browser",
+    ]
 
 
 @pytest.mark.parametrize("half", ["tests/unit --ignore", "tests/unit/cli"])
