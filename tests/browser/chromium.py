@@ -44,7 +44,7 @@ class Chromium:
         self._pid = os.posix_spawn(
             BINARY,
             [BINARY, *_FLAGS, f"--user-data-dir={self._profile.name}", "about:blank"],
-            {**os.environ, "HOME": self._profile.name},
+            {**os.environ, "HOME": self._profile.name, "TMPDIR": self._profile.name},
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, moved[0], 3), (os.POSIX_SPAWN_DUP2, moved[1], 4),
                 (os.POSIX_SPAWN_DUP2, moved[2], 1), (os.POSIX_SPAWN_DUP2, moved[2], 2),
