@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lab.diagnose.causes.cause import Cause
-from lab.diagnose.symptoms import host_symptoms
+from lab.diagnose.symptoms import crossed_rails, host_symptoms
 
 JOB_CAUSES: Final = (
     Cause(
@@ -16,5 +16,15 @@ JOB_CAUSES: Final = (
         fix="look at {node}'s clocks, temperature, CPU load and input pipeline, or place its rank elsewhere",
         words="Its computation takes longer in most steps, in which it sends nothing: the network has no part in it."
         " A collective ends only when the last rank has contributed, so the whole job is as slow as this host.",
+    ),
+    Cause(
+        "rail-misaligned-placement", "ranks of a job are on different rails, and their traffic crosses the spine",
+        needs=(crossed_rails.ranks_cross_rails,),
+        explains=("incast", "victim-flow", "parking-lot"),
+        rival="incast",
+        tell="rocelab job explain RUN: the NIC of each rank, and whether each host has a NIC on one common leaf",
+        fix="place all ranks of a ring on NICs of the same rail, for example eth1 of each host",
+        words="Nothing is broken. A ring between NICs of one leaf needs no uplink. These ranks share the uplinks of"
+        " their leaves, which are full before the hosts' links are.",
     ),
 )  # fmt: skip

@@ -33,7 +33,7 @@ _MEMBERS: Final = {
     "duplicate": ("link-duplicate",),
     "delay": ("delay-differs", "link-delay",),
     "unnamed": ("silent-drop",),
-    "host": ("straggler-host",),
+    "host": ("straggler-host", "rail-misaligned-placement"),
     "queue": ("queue-differs",),
     "forwarding": ("forwarding-differs", "echo-differs"),
     "scheduler": ("scheduler-differs",),

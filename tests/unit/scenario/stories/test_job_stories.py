@@ -10,7 +10,7 @@ from lab.jobs.rank_schedule import OperationKind
 from lab.jobs.training_schedule import training_schedule
 from lab.jobs.training_spec import load_training
 from lab.scenario.traffic.training import PER_BYTE, JobInPhase
-from scenarios import link_loss_mid_step, one_slow_link_slows_all, straggler_host
+from scenarios import link_loss_mid_step, one_slow_link_slows_all, rail_misaligned_placement, straggler_host
 from tests.unit.scenario.tale import Ranks, Tale, failing, outcomes
 
 if TYPE_CHECKING:
@@ -18,23 +18,41 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HOSTS = ("h1", "h2", "h3")
+FOUR = (*HOSTS, "h4")
 SLOW_LINK, STRAGGLER, LOSS = "one-slow-link-slows-all", "straggler-host", "link-loss-mid-step"
+RAILS = "rail-misaligned-placement"
 
 
-def step(compute: float, transfer: float, **others: tuple[float, float]) -> list[Ranks]:
+def step(
+    compute: float, transfer: float, hosts: tuple[str, ...] = HOSTS, **others: tuple[float, float]
+) -> list[Ranks]:
     """A step, in which all ranks but ``others`` need the same ms."""
-    return [{host: others.get(host, (compute, transfer)) for host in HOSTS}]
+    return [{host: others.get(host, (compute, transfer)) for host in hosts}]
 
 
 ALONE = step(100, 154)
 JOBS: Mapping[str, Mapping[str, list[Ranks]]] = {
     SLOW_LINK: {"baseline": ALONE, "observe": step(100, 546), "verify": ALONE},
     STRAGGLER: {"baseline": ALONE, "observe": step(100, 154, h3=(200, 154)), "verify": ALONE},
+    RAILS: {
+        "baseline": step(100, 170, FOUR),
+        "observe": step(100, 310, FOUR),
+        "verify": step(100, 170, FOUR),
+    },
     LOSS: {"baseline": step(20, 30), "observe": step(20, 30) + step(20, 1103) + step(20, 30), "verify": step(20, 30)},
 }
 COUNTED: Mapping[str, Tale] = {
     SLOW_LINK: {"baseline": {}, "observe": {"h2:eth1 rx_prio3_pause": 80}, "verify": {}},
     STRAGGLER: {"baseline": {}, "observe": {}, "verify": {}},
+    RAILS: {
+        "baseline": {"h1:eth1 tx_prio3_bytes": 40_000, "h2:eth1 tx_prio3_bytes": 40_000},
+        "observe": {
+            **{f"{nic} tx_prio3_bytes": 10_000 for nic in ("h1:eth1", "h2:eth2", "h3:eth1", "h4:eth2")},
+            **{f"{nic} rx_prio3_pause": 9 for nic in ("h1:eth1", "h2:eth2", "h3:eth1", "h4:eth2")},
+            "leaf1:swp1 tx_prio3_bytes": 20_000, "leaf2:swp1 tx_prio3_bytes": 20_000,
+        },
+        "verify": {"h1:eth1 tx_prio3_bytes": 40_000},
+    },
     LOSS: {"baseline": {}, "observe": {"h2 completer_retry_err": 1}, "verify": {}},
 }  # fmt: skip
 
@@ -64,6 +82,10 @@ def test_a_good_one_passes(name: str, tmp_path: Path) -> None:
             {"a-step-is-longer-by-the-computation", "the-network-is-as-fast-as-before"},
         ),
         (STRAGGLER, "verify", step(100, 164), {"the-job-recovers"}),
+        (RAILS, "observe", step(100, 290, FOUR), {"a-step-is-longer-by-the-shared-uplinks"}),
+        (RAILS, "observe", step(100, 330, FOUR), {"a-step-is-longer-by-the-shared-uplinks"}),
+        (RAILS, "baseline", step(100, 140, FOUR), {"a-step-is-longer-by-the-shared-uplinks", "the-job-recovers"}),
+        (RAILS, "verify", step(100, 180, FOUR), {"the-job-recovers"}),
         (LOSS, "observe", step(20, 30) + step(20, 530), {"one-step-is-longer-by-the-timeout"}),
         (LOSS, "observe", step(20, 1280), {"one-step-is-longer-by-the-timeout"}),
         (LOSS, "observe", step(20, 50) + step(20, 1103), {"one-step-is-longer-by-the-timeout"}),
@@ -82,6 +104,11 @@ OF_COUNTERS: list[tuple[str, Tale, str]] = [
     (SLOW_LINK, {"verify": {"h2:eth1 rx_prio3_pause": 1}}, "the-leaf-pauses-the-writer"),
     (SLOW_LINK, {"observe": {"leaf1:swp4 queue3_drop_headroom_packets": 1}}, "nothing-is-lost"),
     (STRAGGLER, {"observe": {"leaf1:swp4 queue3_drop_headroom_packets": 1}}, "nothing-alarms"),
+    (RAILS, {"observe": {"leaf2:swp1 tx_prio3_bytes": 15_000}}, "the-ring-crosses-the-spine"),
+    (RAILS, {"verify": {"leaf1:swp1 tx_prio3_bytes": 100}}, "the-ring-crosses-the-spine"),
+    (RAILS, {"observe": {"h4:eth2 rx_prio3_pause": 0}}, "the-leaves-pause-all-hosts"),
+    (RAILS, {"baseline": {"h1:eth1 rx_prio3_pause": 1}}, "the-leaves-pause-all-hosts"),
+    (RAILS, {"observe": {"leaf1:swp2 queue3_drop_headroom_packets": 1}}, "nothing-is-lost"),
     (LOSS, {"verify": {"h1 completer_retry_err": 1}}, "the-qps-retransmit"),
     (LOSS, {"observe": {"h2 completer_retry_err": 0}}, "the-qps-retransmit"),
 ]
@@ -99,6 +126,10 @@ def test_the_bounds_are_those_of_one_sum_in_a_step() -> None:
         for operations in made.variants[0]:
             sizes = [each.size for each in operations if each.kind is OperationKind.ALLREDUCE]
             assert sizes == [one_slow_link_slows_all.SIZE], story.SCENARIO.name
+    job = rail_misaligned_placement.job_of(rail_misaligned_placement.MISALIGNED)
+    made = training_schedule(load_training(job, "story"), FOUR)
+    sums = [each.size for each in made.variants[0][0] if each.kind is OperationKind.ALLREDUCE]
+    assert sums == [rail_misaligned_placement.SIZE]
     part = one_slow_link_slows_all.SIZE / 3 * PER_BYTE
     assert pytest.approx(part * 8 / 100e6) == link_loss_mid_step.PART
 
