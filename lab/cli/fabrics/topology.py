@@ -14,7 +14,7 @@ import typer
 from lab.cli.kit.output import JsonFlag, print_json, stderr, stdout, table
 from lab.errors import EnvironmentLacks, ExitCode, InvalidInput, LabError, UsageError
 from lab.kernel.process import time_source
-from lab.units import format_rate, format_time
+from lab.units import counted, format_rate, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -231,7 +231,8 @@ def check(files: Annotated[list[Path], typer.Argument(help="Topology files.", sh
             print_advice(topology, file)
             for line in scaling_lines(resolve(topology, time_source.reaction())):
                 typer.echo(f"{file}: congestion control of {line}")
-            typer.echo(f"{file}: ok, {len(topology.nodes)} nodes and {len(topology.links)} links")
+            nodes, links = counted(len(topology.nodes), "node"), counted(len(topology.links), "link")
+            typer.echo(f"{file}: ok, {nodes} and {links}")
     if failed:
         sys.exit(ExitCode.USAGE)
 
@@ -359,7 +360,7 @@ def _print_summary(summary: FabricSummary) -> None:
         )
         for kind in summary.link_classes
     ]
-    heading = f"{summary.name}: {summary.nodes} nodes, {summary.links} links"
+    heading = f"{summary.name}: {counted(summary.nodes, 'node')}, {counted(summary.links, 'link')}"
     stdout.print(table(heading, ("tier", "nodes", "all down", "all up", "oversubscription"), tiers))
     stdout.print(table("links", ("between", "links", "rate", "MTU", "delay"), links))
     facts = [

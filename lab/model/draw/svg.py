@@ -14,7 +14,7 @@ from lab.model.draw.rails import rails_of_ends
 from lab.model.output.fabric_summary import format_ratio, summarise
 from lab.model.overlay.tenancy import tenants_of_ends
 from lab.model.topology import Role
-from lab.units import format_rate, format_time
+from lab.units import counted, format_rate, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,7 +97,7 @@ class _Drawing:
 
     def _heading(self) -> Iterator[str]:
         facts = self._summary
-        parts = [f"{facts.nodes} nodes", f"{facts.links} links"]
+        parts = [counted(facts.nodes, "node"), counted(facts.links, "link")]
         ratios = [
             f"{format_ratio(tier.oversubscription)} at the {_TIER_NAMES[tier.role]}"
             for tier in reversed(facts.tiers)

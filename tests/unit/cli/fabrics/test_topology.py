@@ -33,6 +33,13 @@ def test_check_goes_on_after_a_broken_file(tmp_path: Path) -> None:
     assert "clos-2x2.yaml: ok, 8 nodes and 8 links" in output
 
 
+def test_check_counts_a_single_link(tmp_path: Path) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text("name: t\nnodes: {leaf1: {role: leaf}, h1: {role: host}}\nlinks: [{ends: [h1, leaf1]}]\n")
+    assert run("check", path).endswith("ok, 2 nodes and 1 link\n")
+    assert "2 nodes, 1 link\n" in run("show", path)
+
+
 def test_check_warns_of_what_is_unwise(tmp_path: Path) -> None:
     path = tmp_path / "unwise.yaml"
     path.write_text(
