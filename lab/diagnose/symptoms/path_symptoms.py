@@ -11,7 +11,7 @@ from lab.telemetry.read import measures
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.diagnose.facts import Lane, WindowFacts
+    from lab.diagnose.facts import Lane, SessionChange, WindowFacts
 
 _IDLE: Final = 0.01
 """Share of the bytes of an ECMP group. An uplink with less is idle."""
@@ -182,13 +182,7 @@ def a_link_goes_down(facts: WindowFacts) -> Iterator[Sign]:
                 Evidence(says="went down", of=change.port, source="ip monitor link", value=1, at=change.seconds)
             )
     for link, seen in told.items():
-        lost = [
-            Evidence(
-                says=f"its {each.title} became {each.state}", of=each.port, source=each.kind, value=1, at=each.seconds
-            )
-            for each in facts.sessions
-            if each.port in link.split("--") and not each.is_up
-        ]
+        lost = [_lost(each) for each in facts.sessions if each.port in link.split("--") and not each.is_up]
         yield Sign(link, (*seen[:4], *lost[:2]), 0.96)
 
 
@@ -314,15 +308,15 @@ def a_session_is_lost(facts: WindowFacts) -> Iterator[Sign]:
     """A routing session is down: BGP, or an adjacency of OSPF or IS-IS."""
     for each in facts.sessions:
         if not each.is_up:
-            yield Sign(
-                each.port,
-                (
-                    Evidence(
-                        says=f"{each.title} became {each.state}",
-                        of=each.port,
-                        source=each.kind,
-                        value=1,
-                        at=each.seconds,
-                    ),
-                ),
-            )
+            yield Sign(each.port, (_lost(each),))
+
+
+def _lost(session: SessionChange) -> Evidence:
+    """Return the evidence of a session that is down: the same for all symptoms, so that a cause lists it once."""
+    return Evidence(
+        says=f"{session.title} became {session.state}",
+        of=session.port,
+        source=session.kind,
+        value=1,
+        at=session.seconds,
+    )

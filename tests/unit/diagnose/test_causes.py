@@ -68,6 +68,14 @@ def test_it_is_not_named_where_it_is_not(cause: str, _: str, __: WindowFacts, ab
     assert cause not in [each.cause for each in diagnose(absent).causes]
 
 
+@pytest.mark.parametrize(("_", "__", "there", "___"), CASES)
+def test_a_lost_session_is_listed_once(_: str, __: str, there: WindowFacts, ___: WindowFacts) -> None:
+    """Symptoms of links and of sessions both have it as evidence."""
+    for cause in diagnose(there).causes:
+        lost = [(each.of, each.source, each.at) for each in cause.evidence if " became " in each.says]
+        assert len(lost) == len(set(lost))
+
+
 def test_every_row_is_tried() -> None:
     """A row that no window of these shows could be wrong, and nobody would know."""
     shown = {(each.cause, each.title) for _, _, there, _ in CASES for each in diagnose(there).causes}
