@@ -1,8 +1,9 @@
 """Lines of FRR's configuration that siblings do not have, or have otherwise.
 
 A line that names a cabled interface belongs to that port, and compares with those of ports of the same role. Numbers
-of autonomous systems, interfaces and addresses are left out. So ``neighbor swp2 route-map NEW in`` of one leaf is
-found, although no other leaf has the same interface at the same place.
+of autonomous systems, interfaces, addresses, and peer groups that only one node has, are left out. So
+``neighbor swp2 route-map NEW in`` of one leaf is found, although no other leaf has the same interface at the same
+place.
 """
 
 from __future__ import annotations
@@ -31,6 +32,12 @@ _SECTIONS: Final = ("router ", "interface ", "vrf ", "vni ", "key ", "line ")
 """Lines that begin a section with the name of an object: its lines are compared."""
 _IDENTITY: Final = frozenset({"description", "net"})
 """Words of lines that identify their node or port."""
+_DIRECTIONS: Final = frozenset({"in", "out"})
+"""Words that follow the name of a list or route map."""
+_GROUP: Final = "<peer-group>"
+"""In place of the name of a peer group that only one node has."""
+_AS: Final = "<peer-AS>"
+"""In place of the AS number of the node at the other end of a port."""
 
 
 def is_definition(line: str) -> bool:
@@ -56,6 +63,13 @@ class _GenericLine:
         """The context and the start: lines that only differ in their value have the same."""
         return self.context, self.start
 
+    @property
+    def unnamed(self) -> tuple[str, str]:
+        """The setting, also without the name of a list or route map before its direction."""
+        words = self.text.split(" ")
+        named = len(words) > 3 and words[-1] in _DIRECTIONS
+        return self.context, " ".join([*words[:-2], words[-1]]) if named else self.start
+
 
 @dataclass(frozen=True, slots=True)
 class _SlotLines:
@@ -67,6 +81,8 @@ class _SlotLines:
     """Each with the whole line as it is."""
     contexts: Mapping[str, str]
     """The contexts that the node has: as they are by generic ones, in which this slot's lines would be."""
+    peer_as: str = ""
+    """The AS number of the node at the other end of the port; "" if not known."""
 
 
 def of_frr_lines(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
@@ -76,9 +92,12 @@ def of_frr_lines(state: FabricAudit, placement: FabricRoles) -> Iterator[Differe
     """
     narrow: dict[str, list[_SlotLines]] = defaultdict(list)
     wide: dict[str, list[_SlotLines]] = defaultdict(list)
+    numbers = {name: _as_number(node) for name, node in state.nodes.items()}
+    having = Counter(group for node in state.nodes.values() for group in _peer_groups(node))
     for name, node in state.nodes.items():
         if node.frr and FrrLineAudit.LABEL not in unread_kinds(node):
-            for slot in _slots(node, placement):
+            own = frozenset(group for group in _peer_groups(node) if having[group] == 1)
+            for slot in _slots(node, placement, numbers, own):
                 roles = placement.roles(name, slot.interface)
                 narrow[roles[0]].append(slot)
                 wide[roles[1]].append(slot)
@@ -91,10 +110,28 @@ def of_frr_lines(state: FabricAudit, placement: FabricRoles) -> Iterator[Differe
                 yield from _of_slot(slot, every, unanimous=True)
 
 
-def _slots(node: NodeAudit, placement: FabricRoles) -> Iterator[_SlotLines]:
-    """Yield the lines of a node, and of each of its cabled ports."""
+def _as_number(node: NodeAudit) -> str:
+    """Return the AS number of a node, outside of VRFs; "" if it runs no BGP."""
+    started = (each.line.split() for each in node.frr if each.line.startswith("router bgp "))
+    return next((words[2] for words in started if len(words) == 3), "")
+
+
+def _peer_groups(node: NodeAudit) -> set[str]:
+    """Return the names of the peer groups that a node defines."""
+    lines = (each.line.rpartition(" / ")[2].split() for each in node.frr)
+    return {words[1] for words in lines if len(words) == 3 and (words[0], words[2]) == ("neighbor", "peer-group")}
+
+
+def _slots(
+    node: NodeAudit, placement: FabricRoles, numbers: Mapping[str, str], groups: frozenset[str]
+) -> Iterator[_SlotLines]:
+    """Yield the lines of a node, and of each of its cabled ports.
+
+    ``numbers`` are the AS numbers of nodes, ``groups`` the peer groups that only this node has.
+    """
     ports = [interface for name, interface in placement.peers if name == node.name]
     lines: dict[str, dict[_GenericLine, str]] = {"": {}, **{port: {} for port in ports}}
+    peer_as = {"": "", **{port: numbers.get(placement.peers[node.name, port].node, "") for port in ports}}
     headers: dict[str, str] = {"": ""}
     for each in node.frr:
         *contexts, last = each.line.split(" / ")
@@ -106,10 +143,21 @@ def _slots(node: NodeAudit, placement: FabricRoles) -> Iterator[_SlotLines]:
         port = named[0] if len(named) == 1 else ""
         text = generic(last, port)
         if len(named) < 2 and not (text == last and any(word[:3] in {"swp", "eth"} for word in last.split())):
+            text = _without_names(text, peer_as[port], groups)
             lines[port][_GenericLine(_generic_context(context, port), text)] = each.line
     for port, mine in lines.items():
         found = {_generic_context(context, port): context for context in headers.values()}
-        yield _SlotLines(node=node.name, interface=port, lines=mine, contexts=found)
+        if port:  # FRR leaves out the section of an interface without lines, and accepts it
+            found[f"interface {PORT}"] = f"interface {port}"
+        yield _SlotLines(node=node.name, interface=port, lines=mine, contexts=found, peer_as=peer_as[port])
+
+
+def _without_names(text: str, peer_as: str, groups: frozenset[str]) -> str:
+    """Return a line without the AS number of the other end, and without peer groups that only its node has."""
+    words = [_GROUP if word in groups else word for word in text.split(" ")]
+    if peer_as and words[-2:] == ["remote-as", peer_as]:
+        words[-1] = _AS
+    return " ".join(words)
 
 
 def _is_own(last: str) -> bool:
@@ -134,13 +182,18 @@ def _of_slot(slot: _SlotLines, siblings: Sequence[_SlotLines], *, unanimous: boo
         if changed is not None:
             extra.remove(changed)
             start, _, value = slot.lines[changed].rpartition(" ")
-            yield _difference(slot, start, "value", value, line.text.rpartition(" ")[2])
+            yield _difference(slot, start, "value", value, _with_names(line.text, slot).rpartition(" ")[2])
         else:
-            text = " ".join(slot.interface if word == PORT else word for word in line.text.split(" "))
+            text = _with_names(line.text, slot)
             front = slot.contexts[line.context]
             yield _difference(slot, f"{front} / {text}" if front else text, PRESENCE, ABSENT, PRESENT)
     for line in sorted(extra, key=_order):
         yield _difference(slot, slot.lines[line], PRESENCE, PRESENT, ABSENT)
+
+
+def _with_names(text: str, slot: _SlotLines) -> str:
+    """Return a line of siblings as it is at a slot."""
+    return text.replace(PORT, slot.interface).replace(_AS, slot.peer_as)
 
 
 class _Usual:
@@ -150,28 +203,29 @@ class _Usual:
         self._unanimous = unanimous
         self._having = Counter(line for each in siblings for line in each.lines)
         self._within = Counter(context for each in siblings for context in each.contexts)
-        self._starts = Counter(each for one in siblings for each in {line.setting for line in one.lines})
+        self._starts = Counter(each for one in siblings for each in {line.unnamed for line in one.lines})
         self._nodes: dict[_GenericLine, set[str]] = defaultdict(set)
         for each in siblings:
             for line in each.lines:
                 self._nodes[line].add(each.node)
         self._lines = [line for line in self._having if self._is_usual(line)]
-        self._settings = {line.setting for line in self._lines}
+        self._settings = {line.unnamed for line in self._lines}
 
     def _is_usual(self, line: _GenericLine) -> bool:
         having, most = self._having[line], self._within[line.context]
         return most >= FEWEST and (having >= most - 1 if self._unanimous else 2 * having > most)
 
     def missing(self, slot: _SlotLines) -> list[_GenericLine]:
-        """Return the lines that a slot lacks. Those with addresses are left out: siblings have others."""
+        """Return the lines that a slot lacks. Those with addresses, and others of siblings only, are left out."""
+        unknown = [ADDRESS, _GROUP] if slot.peer_as else [ADDRESS, _GROUP, _AS]
         lacking = [each for each in self._lines if each not in slot.lines and each.context in slot.contexts]
-        return sorted((each for each in lacking if ADDRESS not in each.text), key=_order)
+        return sorted((each for each in lacking if not any(mark in each.text for mark in unknown)), key=_order)
 
     def is_foreign(self, line: _GenericLine) -> bool:
         """Return whether only one node has a line, and its value does not identify it: siblings have none."""
         having, most = self._having[line], self._within[line.context]
         few = having == 1 if self._unanimous else 2 * having < most
-        identity = line.start and self._starts[line.setting] > having and line.setting not in self._settings
+        identity = line.start and self._starts[line.unnamed] > having and line.unnamed not in self._settings
         return most >= FEWEST and few and len(self._nodes[line]) == 1 and not identity
 
 

@@ -125,6 +125,65 @@ def test_a_line_that_siblings_have_otherwise_is_found(
     assert differences(TOPOLOGY, found) == [(node, port, *expected)]
 
 
+def adopted(topology: Topology, style: str) -> dict[str, list[str]]:
+    """The lines of a lab with names and numbers of its own: leaf1 and leaf2 share an AS number, as a rack does."""
+    number = {each.name: 65000 if each.name.startswith("spine") else 65100 + int(each.name[4:]) // 3
+              for each in topology.switches}  # fmt: skip
+    found: dict[str, list[str]] = {}
+    for switch in topology.switches:
+        bgp, group = f"router bgp {number[switch.name]}", f"{switch.name.upper()}-PEERS"
+        ends = [link.end_at(switch.name) for link in topology.links_of(switch.name)]
+        peers = {end.interface: topology.node(link.other(end).node)
+                 for end, link in zip(ends, topology.links_of(switch.name), strict=True)}  # fmt: skip
+        uplinks = {port: peer.name for port, peer in peers.items() if peer.role.is_switch}
+        lines = [bgp, f"{bgp} / {FAMILY}"]
+        if style == "peer groups":
+            lines += [f"{bgp} / neighbor {group} peer-group", f"{bgp} / neighbor {group} remote-as external"]
+            lines += [f"{bgp} / neighbor {port} interface peer-group {group}" for port in uplinks]
+        else:
+            lines += [f"{bgp} / neighbor {port} interface remote-as {number[peer]}" for port, peer in uplinks.items()]
+        if style == "route maps":
+            lines += [
+                f"{bgp} / {FAMILY} / neighbor {port} route-map FROM-{peer} in" for port, peer in uplinks.items()
+            ]
+        lines += [
+            line for port in uplinks for line in (f"interface {port}", f"interface {port} / no ipv6 nd suppress-ra")
+        ]
+        found[switch.name] = lines
+    return found
+
+
+@pytest.mark.parametrize("style", ["AS numbers", "route maps", "peer groups"])
+@pytest.mark.parametrize("spines", [1, 2, 3])
+def test_names_and_numbers_of_nodes_are_no_differences(spines: int, style: str) -> None:
+    topology = three_leaves(spines)
+    assert differences(topology, adopted(topology, style)) == []
+
+
+def three_leaves(spines: int) -> Topology:
+    return load_topology(
+        "name: lines\ndefaults: {rate: 100Mbit, mtu: 9000}\n"
+        f"generate: {{shape: leaf-spine, spines: {spines}, leaves: 3, hosts_per_leaf: 1}}\n"
+    )
+
+
+def test_a_wrong_as_number_is_found_with_that_of_the_other_end() -> None:
+    topology = three_leaves(2)
+    found = adopted(topology, "AS numbers")
+    start = "router bgp 65000 / neighbor swp3 interface remote-as"
+    found["spine1"] = [line.replace(f"{start} 65101", f"{start} 65109") for line in found["spine1"]]
+    assert differences(topology, found) == [("spine1", "swp3", f"frr {start}", "value", "65109", "65101")]
+
+
+def test_a_section_of_an_interface_that_is_missing_as_a_whole_is_found() -> None:
+    """FRR leaves it out with its last line. Without router advertisements a session by interface does not come up."""
+    found = adopted(TOPOLOGY, "AS numbers")
+    line = "interface swp1 / no ipv6 nd suppress-ra"
+    found["leaf2"] = [each for each in found["leaf2"] if not each.startswith("interface swp1")]
+    lacking = [each for each in differences(TOPOLOGY, found) if each[2].startswith("frr interface")]
+    assert lacking == [("leaf2", "swp1", f"frr {line}", "presence", "absent", "present")]
+
+
 def test_a_definition_that_nothing_uses_is_no_difference() -> None:
     found = lines_of(TOPOLOGY)
     found["leaf1"] += ["route-map UNUSED deny 10", "ip prefix-list UNUSED seq 5 deny 10.0.0.0/31"]
