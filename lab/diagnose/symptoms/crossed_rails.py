@@ -19,7 +19,8 @@ _STEPS: Final = SCHEMA.table
 def ranks_cross_rails(facts: WindowFacts) -> Iterator[Sign]:
     """Ranks of a training job use NICs on several leaves, whose uplinks fill, and one leaf has a NIC of each host.
 
-    Only jobs with one rank on each host count: others may use all rails of a host at the same time.
+    Only jobs with one rank on each host count: others may use all rails of a host at the same time. If the paths of
+    all of the job's QPs are recorded, only uplinks on them count: others carry packets of other programs.
     """
     for job in facts.jobs:
         nics = {each.node: f"{each.node}:{each.interface}" for each in job.ranks}
@@ -27,7 +28,10 @@ def ranks_cross_rails(facts: WindowFacts) -> Iterator[Sign]:
         used = set(leaves.values())
         if len(nics) < len(job.ranks) or len(used) < 2 or "" in used or not _common_leaves(facts, nics):
             continue
+        paths = [qp.path for qp in (job.about.qps if job.about else ())]
         for lane in _filled_uplinks(facts, used):
+            if paths and all(paths) and not any(lane.port in path for path in paths):
+                continue
             mine = [nic for nic, leaf in leaves.items() if leaf == facts.ports[lane.port].node]
             seen = Evidence(
                 says=f"ranks of job {job.name} on this leaf ({', '.join(mine)}), "
