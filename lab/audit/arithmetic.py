@@ -92,13 +92,18 @@ def _of_bfd(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iter
         peer = placement.peers.get((node.name, bfd.interface))
         there = state.nodes.get(peer.node) if peer is not None else None
         known = there is not None and not {"bfd session", "daemon"} & unread_kinds(there)
-        if peer is None or there is None or not known or any(each.interface == peer.interface for each in there.bfd):
+        if peer is None or there is None or not known or _has_bfd_with(there, peer.interface, node):
             yield Difference.of(node.name, bfd, "status", bfd.status, BFD_UP, RULE)
         else:
             yield Difference(
                 node=there.name, kind="bfd session", object=f"bfd session {peer.interface}", field=PRESENCE,
                 value=ABSENT, expected=PRESENT, against=RULE, interface=peer.interface,
             )  # fmt: skip
+
+
+def _has_bfd_with(node: NodeAudit, interface: str, other: NodeAudit) -> bool:
+    """Return whether a node has a BFD session with another one. Without a next hop FRR names no interface of it."""
+    return any(each.interface == interface or each.peer in _addresses(other) for each in node.bfd)
 
 
 def _of_advertisements(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:

@@ -452,6 +452,19 @@ def test_thresholds_are_in_order() -> None:
     assert (wrong.field, wrong.value) == ("in kernel", "no")
 
 
+def test_a_bfd_session_by_address_is_at_both_ends() -> None:
+    """FRR does not name the interface of a session by address as long as its neighbour has no next hop."""
+    own = STATE.nodes["spine1"].addresses[0].address.partition("/")[0]
+    waiting = BfdSessionAudit("swp1", "10.0.0.1", "down", 1000, 1000, 3, 0.0, "control detection time expired")
+    nodes = {
+        "spine1": replace(STATE.nodes["spine1"], bfd=(waiting,)),
+        "leaf1": replace(STATE.nodes["leaf1"], bfd=(replace(waiting, interface="", peer=own),)),
+    }
+    state = replace(STATE, nodes={**STATE.nodes, **nodes})
+    found = [(each.node, each.field) for each in differences_without_plan(state, TOPOLOGY)]
+    assert sorted(found) == [("leaf1", "status"), ("spine1", "status")]
+
+
 @pytest.mark.parametrize("here", [(), (BfdSessionAudit("swp1", "fe80::2", "down", 1000, 1000, 3, 0.0, "ok"),)])
 def test_a_bfd_session_that_only_one_end_has_is_missing_at_the_other(here: tuple[BfdSessionAudit, ...]) -> None:
     """The end that has one waits for the other. If both have one, both are down."""
