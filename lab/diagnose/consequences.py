@@ -6,7 +6,7 @@ import re
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Final
 
-from lab.audit.arithmetic import ADVERTISED
+from lab.audit.arithmetic import ADVERTISED, LEARNED
 from lab.audit.frr_lines import is_definition
 from lab.diagnose.causes.setting_fixes import is_unlearned
 from lab.diagnose.causes.setting_kinds import kind_of
@@ -26,6 +26,8 @@ _OF_CLASSES: Final = frozenset({
     "congestion-control-differs", "hash-differs", "echo-differs", "rdma-device-differs",
 })  # fmt: skip
 """Kinds that take no session down: they treat classes of traffic or flows differently, or affect hosts only."""
+_DROPPING: Final = re.compile(r"\b(blackhole|unreachable|prohibit|throw)\b")
+"""Types of routes that drop packets (ip-route(8))."""
 _IPV6_OFF: Final = re.compile(r"\.disable_ipv6$")
 _LINK_LOCAL: Final = "fe80:"
 
@@ -93,7 +95,8 @@ def _applies_to(rule: Sequence[str], session: DifferingSetting) -> bool:
 def without_details(settings: Sequence[DifferingSetting], topology: Topology) -> list[DifferingSetting]:
     """Leave out what a setting at another place or of another kind explains, whatever its effect on packets.
 
-    - learned routes that are missing, or over fewer paths, if a routing session or its configuration differs
+    - learned routes that are missing, or over fewer paths, if a routing session or its configuration differs; one
+      that drops packets only if a line of its node's configuration names the network, like an aggregate
     - a learned route to a network that its node has an address in now
     - link-local addresses, and routes by a port, if IPv6 is off there
     - sessions that are down, if the other end has no such session
@@ -101,15 +104,17 @@ def without_details(settings: Sequence[DifferingSetting], topology: Topology) ->
     routed = any(map(_changes_routes, settings))
     attached = {(each.node, net) for each in settings if (net := _new_network(each))}
     bare = {(each.node, each.interface) for each in settings if each.kind == "sysctl" and _is_ipv6_off(each)}
+    named = {(each.node, word) for each in settings if each.kind == "frr" for word in each.object.split()}
     absent = {f"{each.node}:{each.interface}" for each in settings if _is_lost_session(each)}
 
     def follows(each: DifferingSetting) -> bool:
         if each.kind == "route" and each.setting != ADVERTISED:
-            words = each.object.split()
-            learned = is_unlearned(each) or each.protocol in {"bgp", "ospf", "isis"}
+            prefix = " ".join(each.object.split()[1:2])
+            dropped = bool(_DROPPING.search(each.value)) and (each.node, prefix) not in named
+            learned = is_unlearned(each) or (_is_chosen(each) and not dropped)
             hops = {*f"{each.expected} {each.value}".replace(",", " ").split()}
             over = any(node == each.node and port in hops for node, port in bare)
-            return (learned and routed) or (is_unlearned(each) and (each.node, words[1]) in attached) or over
+            return (learned and routed) or (is_unlearned(each) and (each.node, prefix) in attached) or over
         if each.kind == "address" and words_of(each)[:1] and words_of(each)[0].startswith(_LINK_LOCAL):
             return (each.node, each.interface) in bare
         return (
@@ -117,6 +122,11 @@ def without_details(settings: Sequence[DifferingSetting], topology: Topology) ->
         )
 
     return [each for each in settings if not follows(each)]
+
+
+def _is_chosen(route: DifferingSetting) -> bool:
+    """Return whether a daemon chose what differs of a route: it sets no MTU."""
+    return route.protocol in LEARNED and route.setting in {"presence", "next hops", "gateway"}
 
 
 def words_of(setting: DifferingSetting) -> list[str]:

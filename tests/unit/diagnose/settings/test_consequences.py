@@ -28,6 +28,8 @@ FEWER: Final = differs(
 LINE: Final = differs(
     "leaf1", "frr", "router bgp 1 / address-family ipv4 unicast / neighbor swp2 route-map NEW out", interface="swp2"
 )
+AGGREGATE: Final = differs("leaf1", "frr", "router bgp 1 / aggregate-address 10.0.0.0/28 summary-only")
+DROPPED: Final = differs("leaf1", "route", "10.0.0.0/28", value="present: type blackhole", protocol="bgp")
 ADDRESS: Final = differs("leaf2", "address", "10.0.0.0/31 swp4", "owner", value="leaf1, leaf2", expected="leaf1")
 LOST: Final = differs("leaf2", "route", "10.0.0.0/31 metric 20", value="absent", expected="present: protocol bgp")
 IPV6: Final = differs(
@@ -46,8 +48,15 @@ NO_SESSION: Final = differs(
 
 @pytest.mark.parametrize(
     ("root", "detail"),
-    [(LINE, FEWER), (ADDRESS, LOST), (IPV6, LOCAL), (IPV6, BY_PORT), (NO_SESSION, DOWN)],
-    ids=["fewer paths", "an attached network", "a link-local address", "a route by the port", "BFD at one end"],
+    [(LINE, FEWER), (AGGREGATE, DROPPED), (ADDRESS, LOST), (IPV6, LOCAL), (IPV6, BY_PORT), (NO_SESSION, DOWN)],
+    ids=[
+        "fewer paths",
+        "an aggregate",
+        "an attached network",
+        "a link-local address",
+        "a route by the port",
+        "BFD at one end",
+    ],
 )
 def test_what_a_setting_explains_is_not_listed(root: DifferingSetting, detail: DifferingSetting) -> None:
     assert without_details([detail, root], TOPOLOGY) == [root]
@@ -60,11 +69,35 @@ def test_what_a_setting_explains_is_not_listed(root: DifferingSetting, detail: D
         (differs("leaf1", "frr", "router bgp 1 / neighbor swp2 timers 20 60"), FEWER),
         (differs("leaf1", "frr", "route-map UNUSED deny 10"), FEWER),
         (LINE, differs("leaf2", "route", "10.0.0.9/32", protocol="boot")),
+        (LINE, differs("leaf2", "route", "10.0.0.9/32", "mtu", value="1400", expected="9000", protocol="bgp")),
+        (
+            LINE,
+            differs(
+                "leaf2",
+                "route",
+                "10.0.0.9/32",
+                "next hops",
+                value="blackhole",
+                expected="2 next hops",
+                protocol="bgp",
+            ),
+        ),
+        (LINE, differs("leaf2", "route", "10.0.0.9/32", value="present: type blackhole", protocol="bgp")),
         (ADDRESS, differs("leaf2", "route", "10.0.0.8/31", value="absent", expected="present: protocol bgp")),
         (IPV6, differs("leaf2", "address", "fe80::1/64 swp2", value="absent", interface="swp2")),
         (NO_SESSION, differs("leaf2", "bfd session", "swp1 fe80::1", "status", value="down", interface="swp1")),
     ],
-    ids=["timers", "unused", "a manual route", "another network", "another port", "another session"],
+    ids=[
+        "timers",
+        "unused",
+        "a manual route",
+        "an MTU",
+        "a blackhole in place of hops",
+        "a new blackhole",
+        "another network",
+        "another port",
+        "another session",
+    ],
 )
 def test_other_settings_are_listed(other: DifferingSetting, detail: DifferingSetting) -> None:
     assert without_details([other, detail], TOPOLOGY) == [other, detail]
