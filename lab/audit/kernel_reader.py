@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 Shown: TypeAlias = "Mapping[str, Any]"
 
-_IP: Final = ("address show", "route show table all", "neigh show", "rule show")
+_IP: Final = ("address show", "route show table all", "neigh show", "rule show", "neigh show nud noarp")
 _GETRULE: Final = 34
 """RTM_GETRULE of <linux/rtnetlink.h>."""
 _FIB_RULE: Final = struct.Struct("=8BI")
@@ -73,7 +73,10 @@ _SELECTORS: Final = (
     "l3mdev",
     "not",
 )
-_MULTICAST_BIT: Final = 1
+_EXTERNAL: Final = "extern_learn"
+"""The flag of entries that a daemon learned (ip-neighbour(8))."""
+_GROUP_DIGITS: Final = frozenset("13579bdf")
+"""The second digit of a group's MAC: its lowest bit is set (IEEE 802 section 8.2.2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ class KernelState:
 
 def read_kernel(namespace: Namespace) -> KernelState:
     """Return the kernel's state of a namespace. CommandFailed if iproute2 fails, OperationFailed if it is gone."""
-    shown, routes, neighbours, rules = _ask(namespace, "ip", _IP)
+    shown, routes, neighbours, rules, unresolved = _ask(namespace, "ip", _IP)
     queues = _ask(namespace, "tc", ["qdisc show"])[0]
     bridged = any(_kind(each) in {"bridge", "vxlan"} for each in shown)
     tables = _bridge_tables(namespace) if bridged else [[], []]
@@ -102,7 +105,9 @@ def read_kernel(namespace: Namespace) -> KernelState:
         addresses=tuple(address for each in shown for address in _addresses(each)),
         routes=tuple(parse_routes(routes)),
         rules=(*(_rule("inet", each) for each in rules), *_rules_of_ipv6(namespace)),
-        neighbours=tuple(_neighbour(each) for each in neighbours if "dev" in each),
+        neighbours=tuple(
+            _neighbour(each) for each in (*neighbours, *configured_without_arp(unresolved, shown)) if "dev" in each
+        ),
         qdiscs=tuple(map(_qdisc, queues)),
         filters=tuple(_filters(namespace, queues)),
         fdb=tuple(_fdb(each) for each in tables[0] if not _is_group_member(each)),
@@ -259,13 +264,24 @@ def _rule(family: str, shown: Shown) -> RuleAudit:
     )  # fmt: skip
 
 
+def configured_without_arp(shown: Iterable[Shown], links: Iterable[Shown]) -> list[Shown]:
+    """Return the entries in the state NOARP that a command added.
+
+    The kernel adds others: of groups, and on interfaces that do not resolve addresses with their own MAC. A daemon
+    adds those of remote hosts (RFC 7432 section 10), which are among the other entries, too.
+    """
+    own = {each.get("ifname"): each.get("address") for each in links}
+    known = ((each, str(each.get("lladdr", ""))) for each in shown if _EXTERNAL not in each)
+    return [each for each, mac in known if mac and not _is_group(mac) and mac != own.get(each.get("dev"))]
+
+
 def _neighbour(shown: Shown) -> NeighbourAudit:
     states = tuple(map(str, shown.get("state", ())))
     return NeighbourAudit(
         interface=str(shown["dev"]),
         address=str(shown["dst"]),
         mac=str(shown.get("lladdr", "")),
-        permanent="PERMANENT" in states,
+        permanent="PERMANENT" in states or ("NOARP" in states and _EXTERNAL not in shown),
         state=" ".join(states),
     )
 
@@ -337,7 +353,11 @@ def _without_counts(shown: Any, counted: list[int]) -> Any:
 
 def _is_group_member(shown: Shown) -> bool:
     """Return whether an entry is a multicast group that the interface itself has joined."""
-    return "dst" not in shown and int(str(shown["mac"])[:2], 16) & _MULTICAST_BIT == _MULTICAST_BIT
+    return "dst" not in shown and _is_group(str(shown["mac"]))
+
+
+def _is_group(mac: str) -> bool:
+    return mac[1:2].lower() in _GROUP_DIGITS
 
 
 def _fdb(shown: Shown) -> FdbAudit:

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
     from lab.telemetry.read.recording import RecordedEvent, Recording
 
-_IN_USE: Final = frozenset({"reachable", "permanent", "delay", "probe"})
+_NO_ARP: Final = "noarp"
+_GROUP_DIGITS: Final = frozenset("13579bdf")
+"""The second digit of a group's MAC: its lowest bit is set (IEEE 802 section 8.2.2)."""
+_IN_USE: Final = frozenset({"reachable", "permanent", "delay", "probe", _NO_ARP})
 """NUD states in which the kernel uses an entry (<linux/neighbour.h>). A stale entry is verified again."""
 _LINK_LOCAL: Final = "fe80:"
 _MAIN_TABLE: Final = 254
@@ -212,9 +215,15 @@ def _is_global(network: str) -> bool:
 
 
 def _neighbours(state: Mapping[str, Any], events: list[RecordedEvent]) -> dict[tuple[str, str], str]:
+    """Return the MAC by interface and address.
+
+    The kernel adds entries without ARP of groups and broadcast, and with an interface's own MAC after ``arp off``.
+    """
     found: dict[tuple[str, str], str] = {}
+    own = _macs(state, events)
     for interface, address, mac, state_of_it in _told(state, events):
-        if mac and state_of_it in _IN_USE:
+        of_kernel = state_of_it == _NO_ARP and (mac[1:2] in _GROUP_DIGITS or mac == own.get(interface))
+        if mac and state_of_it in _IN_USE and not of_kernel:
             found[interface, address] = mac
         else:
             found.pop((interface, address), None)

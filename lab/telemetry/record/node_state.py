@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lab.backends.backend import Fabric
     from lab.kernel.process.netns import Namespace
 
-_IP: Final = "link show\nroute show table all\nneigh show\n"
+_IP: Final = "link show\nroute show table all\nneigh show\nneigh show nud noarp\n"
 _CONFIGURATION: Final = "write terminal"
 
 
@@ -42,9 +42,10 @@ def _of_node(fabric: Fabric, name: str) -> dict[str, Any]:
 
 
 def _forwarding(namespace: Namespace) -> dict[str, Any]:
-    links, routes, neighbours = documents(namespace.run(["ip", "-json", "-batch", "-"], stdin=_IP).stdout, 3)
+    said = namespace.run(["ip", "-json", "-batch", "-"], stdin=_IP).stdout
+    links, routes, neighbours, unresolved = documents(said, 4)
     (fdb,) = documents(namespace.run(["bridge", "-json", "fdb", "show"]).stdout, 1)
-    return {"links": links, "routes": routes, "neighbours": neighbours, "fdb": fdb}
+    return {"links": links, "routes": routes, "neighbours": [*neighbours, *unresolved], "fdb": fdb}
 
 
 def _configurations(fabric: Fabric, name: str) -> dict[str, str]:

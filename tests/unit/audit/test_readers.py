@@ -45,6 +45,24 @@ def test_routes_of_every_type() -> None:
     ]
 
 
+def test_entries_without_arp_that_a_command_added() -> None:
+    """The kernel adds those of groups and broadcast, and those with the port's own MAC after ``arp off``. FRR adds
+    those of remote hosts of a tunnel.
+    """
+    links = [{"ifname": "swp1", "address": "02:00:00:00:00:01"}, {"ifname": "lo", "address": "00:00:00:00:00:00"}]
+    shown = [
+        {"dst": "10.0.0.2", "dev": "swp1", "lladdr": "02:00:00:00:00:09", "state": ["NOARP"]},
+        {"dst": "10.0.0.3", "dev": "swp1", "lladdr": "02:00:00:00:00:01", "state": ["NOARP"]},
+        {"dst": "10.0.0.255", "dev": "swp1", "lladdr": "ff:ff:ff:ff:ff:ff", "state": ["NOARP"]},
+        {"dst": "ff02::16", "dev": "swp1", "lladdr": "33:33:00:00:00:16", "state": ["NOARP"]},
+        {"dst": "127.0.0.1", "dev": "lo", "lladdr": "00:00:00:00:00:00", "state": ["NOARP"]},
+        {"dst": "10.0.0.4", "dev": "swp1", "state": ["NOARP"]},
+        {"dst": "10.0.0.5", "dev": "vlan10", "lladdr": "02:00:00:00:00:05", "extern_learn": None, "state": ["NOARP"]},
+    ]
+    found = kernel_reader.configured_without_arp(shown, links)
+    assert [each["dst"] for each in found] == ["10.0.0.2"]
+
+
 def test_nft_rules_have_their_hits_apart() -> None:
     rule = {
         "family": "inet", "table": "t", "chain": "c", "handle": 4,
