@@ -48,7 +48,7 @@ def takes_sessions_down(setting: DifferingSetting, session: DifferingSetting) ->
     kind = kind_of(setting)
     if kind is None or kind.cause in _OF_CLASSES or is_state(setting) or is_unlearned(setting):
         return False
-    if setting.kind == "bgp session" or _is_quiet(setting):
+    if setting.kind == "bgp session" or is_quiet(setting):
         return False
     if setting.kind == "route":
         return _leads_to(setting.object.split()[1], session)
@@ -57,7 +57,8 @@ def takes_sessions_down(setting: DifferingSetting, session: DifferingSetting) ->
     return True
 
 
-def _is_quiet(setting: DifferingSetting) -> bool:
+def is_quiet(setting: DifferingSetting) -> bool:
+    """Return whether a setting is a line of FRR's configuration that takes no path away."""
     return setting.kind == "frr" and bool(_QUIET_LINE.search(setting.object))
 
 
@@ -137,7 +138,7 @@ def words_of(setting: DifferingSetting) -> list[str]:
 def _changes_routes(setting: DifferingSetting) -> bool:
     """Return whether a setting is a routing session that is down, or what it may send and use."""
     if setting.kind == "frr":
-        return not _is_quiet(setting) and not is_definition(setting.object)
+        return not is_quiet(setting) and not is_definition(setting.object)
     return setting.kind == "daemon" or (setting.kind == "bgp session" and is_state(setting))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from lab.audit.frr_lines import is_definition
 from lab.diagnose.causes.setting_fixes import is_unlearned, remedies
 from lab.diagnose.causes.setting_kinds import INFERRED, SettingReach, kind_of
-from lab.diagnose.consequences import TIMERS, is_state, peer_of, takes_sessions_down
+from lab.diagnose.consequences import TIMERS, is_quiet, is_state, peer_of, takes_sessions_down
 from lab.diagnose.conservation.locations import PacketEffect
 from lab.diagnose.diagnosis import DiagnosisOutcome, Found
 from lab.diagnose.symptom import Evidence, matches
@@ -99,7 +99,7 @@ def _with_remedy(cause: Found, settings: Sequence[DifferingSetting], topology: T
         ends = {
             place for each in sessions for place in (_place_of(each), peer_of(topology, each.node, each.interface))
         }
-        lines = [each for each in settings if each.kind == "frr" and _place_of(each) in ends]
+        lines = [each for each in settings if each.kind == "frr" and not is_quiet(each) and _place_of(each) in ends]
         fix = "; ".join(remedies(lines)) or cause.fix
         return replace(cause, places=tuple(dict.fromkeys(map(_place_of, lines or sessions))), fix=fix)
     mine = [

@@ -152,12 +152,9 @@ def _of_rule(setting: DifferingSetting, words: list[str]) -> str:
 
 
 def _of_frr(setting: DifferingSetting, _: list[str]) -> str:
-    """Return how to add or remove a line of FRR's configuration.
-
-    "" if siblings have it at another interface, or if it begins a section: its lines are not known here.
-    """
+    """Return how to add or remove a line of FRR; "" if it begins a section, whose lines are not known here."""
     *contexts, line = setting.object.removeprefix("frr ").split(" / ")
-    if "interface" in contexts or _is_lost_section(setting):
+    if _is_lost_section(setting):
         return ""
     if setting.setting == "presence":
         line = line if not _is_new(setting) else line.removeprefix("no ") if line.startswith("no ") else f"no {line}"

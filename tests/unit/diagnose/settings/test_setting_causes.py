@@ -126,6 +126,9 @@ def test_paths_that_are_missing_are_those_of_a_session_without_prefixes() -> Non
     (found,) = diagnosed([silent, line], causes=[cause("one-path-only", "leaf1")]).causes
     assert found.places == ("leaf2:swp2",), "the end at which it is configured"
     assert found.fix.endswith("-c 'no neighbor swp2 route-map NEW out'")
+    quiet = replace(line, object="frr router bgp 7 / neighbor swp2 timers 20 60")
+    (found,) = diagnosed([silent, quiet], causes=[cause("one-path-only", "leaf1")]).causes
+    assert found.places == ("spine2:swp2",), "timers take no path away"
     timer = replace(silent, setting="hold time", value="90.0", expected="9.0")
     (found,) = diagnosed([timer], causes=[cause("one-path-only", "leaf1")]).causes
     assert found.places == ("leaf1",)
