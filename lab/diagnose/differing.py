@@ -106,12 +106,17 @@ def _explained(differences: Sequence[Difference]) -> list[Difference]:
 
 
 def _unplanned(differences: Iterable[Difference]) -> list[Difference]:
-    """Leave out manual routes that take precedence: the plan has them, or lists them itself."""
-    return [
-        each
-        for each in differences
-        if not (each.against == RULE and each.kind == "route" and (each.field, each.expected) == (PRESENCE, ABSENT))
-    ]
+    """Leave out manual routes that take precedence, and FRR's lines that siblings have otherwise.
+
+    The plan has them, like the lines of a topology's ``frr``, or lists them itself.
+    """
+
+    def is_planned(each: Difference) -> bool:
+        if each.kind == "frr":
+            return each.against == SIBLINGS
+        return each.against == RULE and each.kind == "route" and (each.field, each.expected) == (PRESENCE, ABSENT)
+
+    return [each for each in differences if not is_planned(each)]
 
 
 def _places_of(found: Diagnosis) -> list[tuple[str, str]]:

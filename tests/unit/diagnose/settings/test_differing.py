@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.audit import snapshot
-from lab.audit.audited import AddressAudit, InterfaceAudit, NodeAudit, RouteAudit, SysctlAudit
+from lab.audit.audited import AddressAudit, FrrLineAudit, InterfaceAudit, NodeAudit, RouteAudit, SysctlAudit
 from lab.audit.difference import Difference
 from lab.diagnose import differing
 from lab.diagnose.run import diagnose_run
@@ -132,6 +132,25 @@ def test_a_manual_route_of_the_plan_does_not_take_precedence_over_it(tmp_path: P
     found = {plan: diagnose_run(recording, "observe", plan=plan).differing for plan in (True, False)}
     assert [(each.setting, each.against) for each in found[True]] == [("gateway", "rule")]
     assert [(each.setting, each.expected, each.protocol) for each in found[False]] == [("presence", "absent", "boot")]
+
+
+def test_a_line_of_frr_that_the_plan_has_is_no_difference_from_siblings(tmp_path: Path) -> None:
+    """A topology can have lines for a single switch. Without the plan they differ."""
+    recording = recorded(tmp_path / "run", ())
+    lines = {
+        name: ["router bgp 65001", "router bgp 65001 / bgp deterministic-med"]
+        for name in ("leaf1", "leaf2", "spine1")
+    }
+    lines["leaf1"].append("router bgp 65001 / bgp always-compare-med")
+    nodes = {
+        name: snapshot.dump_node(NodeAudit(name, name[:-1], frr=tuple(map(FrrLineAudit, each))))
+        for name, each in lines.items()
+    }
+    line = {"ns": recording.clock.start, "fabric": "f", "drift": [], "nodes": nodes}
+    recording.folder.audit.write_text(json.dumps(line) + "\n")
+    found = {plan: diagnose_run(recording, "observe", plan=plan).differing for plan in (True, False)}
+    assert found[True] == ()
+    assert [(each.node, each.object) for each in found[False]] == [("leaf1", f"frr {lines['leaf1'][-1]}")]
 
 
 def test_the_gateway_of_a_route_whose_next_hops_differ_from_the_plan_is_not_listed_twice(tmp_path: Path) -> None:
