@@ -22,12 +22,16 @@ def remedies(settings: Iterable[DifferingSetting]) -> list[str]:
 
     Of routes that a node did not learn in full, one is enough to find the reason. Lines of FRR are removed before
     others are added: FRR removes the route map of a session whatever its name. Route maps and lists are removed after
-    the lines that use them. A new hook of filters is removed with its filters.
+    the lines that use them. Lines that create a peer group or a neighbour come before its others. A new hook of
+    filters is removed with its filters.
     """
     settings = list(settings)
     hooks = {(each.node, each.interface) for each in settings if is_filter_hook(each) and _is_new(each)}
     settings = [each for each in settings if each.kind != "filter" or (each.node, each.interface) not in hooks]
-    mine = sorted(settings, key=lambda each: (not (each.kind == "frr" and _is_new(each)), _is_definition(each)))
+    mine = sorted(
+        settings,
+        key=lambda each: (not (each.kind == "frr" and _is_new(each)), _is_definition(each), not _creates(each)),
+    )
     of_object: dict[tuple[str, str], list[DifferingSetting]] = {}
     for each in mine:
         of_object.setdefault((each.node, each.object), []).append(each)
@@ -168,6 +172,11 @@ def _is_definition(setting: DifferingSetting) -> bool:
     return setting.kind == "frr" and is_definition(setting.object)
 
 
+def _creates(setting: DifferingSetting) -> bool:
+    """Return whether a line of FRR is missing without which no other line can name its neighbour."""
+    return setting.kind == "frr" and not _is_new(setting) and bool(_CREATING.search(setting.object))
+
+
 def _is_lost_section(setting: DifferingSetting) -> bool:
     """Return whether a line of FRR's configuration is missing that begins a section of further lines."""
     line = setting.object.removeprefix("frr ").rpartition(" / ")[2]
@@ -296,6 +305,8 @@ _MANUAL: Final = re.compile(r"type unicast, protocol (boot|static), next hops (.
 _NEXT_HOP: Final = re.compile(r"(?:^|(?<=, ))(?:via \S+ )?dev [^,]+")
 _SECTIONS: Final = ("router ", "address-family ", "route-map ", "interface ", "vrf ", "bfd", "peer ")
 """Words that begin a section of FRR's configuration."""
+_CREATING: Final = re.compile(r" neighbor \S+ (peer-group$|interface( |$)|remote-as( |$))")
+"""In lines that create a peer group or a neighbour."""
 _BRIDGED: Final = {"yes": "on", "no": "off", "True": "on", "False": "off"}
 _NAMES_OF_SETTINGS: Final = (
     (re.compile(r"^dscp_to_priority\.(\d+)$"), r"map.dscp.\1"),

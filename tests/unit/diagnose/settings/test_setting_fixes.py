@@ -155,6 +155,14 @@ def test_a_line_of_frr_is_removed_before_the_one_that_it_replaced_is_added() -> 
     assert second.endswith("-c 'neighbor swp1 route-map GOOD in'")
 
 
+def test_a_neighbour_or_peer_group_is_created_before_its_other_lines() -> None:
+    """FRR rejects a line of one that does not exist."""
+    bgp = "frr router bgp 65001"
+    lines = ["neighbor FABRIC bfd", "neighbor FABRIC peer-group", "neighbor swp1 interface peer-group FABRIC"]
+    found = remedies(setting("leaf1", f"{bgp} / {line}", value="absent", expected="present") for line in lines)
+    assert [each.rpartition("-c ")[2].strip("'") for each in found] == [*lines[1:], lines[0]]
+
+
 @pytest.mark.parametrize("hops", ["via 10.0.0.0 dev eth1, via", "via 10.0.0.0, ", "dev eth1, "])
 def test_next_hops_of_a_damaged_recording_are_no_traceback(hops: str) -> None:
     damaged = setting("h1", "route 10.0.0.0/8", "next hops", value="via 10.9.9.9 dev eth1", expected=hops)
