@@ -51,9 +51,9 @@ def takes_sessions_down(setting: DifferingSetting, session: DifferingSetting) ->
     if setting.kind == "bgp session" or is_quiet(setting):
         return False
     if setting.kind == "route":
-        return _leads_to(setting.object.split()[1], session)
+        return _leads_to(" ".join(words_of(setting)[:1]), session)
     if setting.kind == "rule":
-        return _applies_to(setting.object.split()[1:], session)
+        return _applies_to(words_of(setting), session)
     return True
 
 
@@ -110,7 +110,7 @@ def without_details(settings: Sequence[DifferingSetting], topology: Topology) ->
 
     def follows(each: DifferingSetting) -> bool:
         if each.kind == "route" and each.setting != ADVERTISED:
-            prefix = " ".join(each.object.split()[1:2])
+            prefix = " ".join(words_of(each)[:1])
             dropped = bool(_DROPPING.search(each.value)) and (each.node, prefix) not in named
             learned = is_unlearned(each) or (_is_chosen(each) and not dropped)
             hops = {*f"{each.expected} {each.value}".replace(",", " ").split()}

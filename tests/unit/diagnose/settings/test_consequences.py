@@ -113,6 +113,7 @@ BY_ADDRESS: Final = differs("leaf1", "bgp session", "10.253.0.9", "state", value
         (differs("leaf1", "route", "10.253.0.0/16"), BY_ADDRESS, True),
         (differs("leaf1", "route", "10.0.0.0/31"), BY_ADDRESS, False),
         (differs("leaf1", "route", "0.0.0.0/0"), BY_PORT_NAME, False),
+        (differs("leaf1", "route", ""), BY_ADDRESS, False),
         (differs("leaf1", "rule", "inet 100 iif swp1"), BY_PORT_NAME, False),
         (differs("leaf1", "rule", "inet6 100"), BY_PORT_NAME, True),
         (differs("leaf1", "rule", "inet 100 to 10.253.0.9"), BY_ADDRESS, True),
