@@ -50,7 +50,7 @@ def test_entries_without_arp_that_a_command_added() -> None:
     those of remote hosts of a tunnel.
     """
     links = [{"ifname": "swp1", "address": "02:00:00:00:00:01"}, {"ifname": "lo", "address": "00:00:00:00:00:00"}]
-    shown = [
+    shown: list[dict[str, Any]] = [
         {"dst": "10.0.0.2", "dev": "swp1", "lladdr": "02:00:00:00:00:09", "state": ["NOARP"]},
         {"dst": "10.0.0.3", "dev": "swp1", "lladdr": "02:00:00:00:00:01", "state": ["NOARP"]},
         {"dst": "10.0.0.255", "dev": "swp1", "lladdr": "ff:ff:ff:ff:ff:ff", "state": ["NOARP"]},
