@@ -6,6 +6,8 @@ from collections import Counter
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import numpy as np
+
 from lab.analysis.analyser import Analyser
 from lab.analysis.decode import opcode_tables as ops
 from lab.analysis.decode.header_walk_columns import other_name
@@ -91,6 +93,7 @@ class _Report:
         self._start = analyser.first or 0
         self._seconds = (analyser.last - self._start) / 1e9 if analyser.first is not None else 0.0
         self._links = analyser.capture.names
+        self._by_hosts: dict[int, tuple[bool, bool]] = {}
 
     def _filters(self) -> list[str]:
         """Return the capture filters of all interfaces, or nothing if one of them had no filter."""
@@ -264,25 +267,34 @@ class _Report:
         Answers count as captured if other packets reach the requester on this link, or if other answers pass between
         the hosts.
         """
-        answering = self._answering(number)
-        if any(self._of.streams.answers[flow] < 0 for flow in answering):  # one of them may belong to this flow
+        answered, unpaired = self._answered(number)
+        if unpaired:  # it may belong to this flow
             return 0.0
-        return self._stuck(number) if answering or self._arrives(number) else 0.0
+        return self._stuck(number) if answered or self._arrives(number) else 0.0
 
     def _without_answers(self, number: int) -> float:
         """Return seconds for which a requester resent one PSN, if the capture has nothing that reaches it; else 0."""
-        return 0.0 if self._answering(number) or self._arrives(number) else self._stuck(number)
+        answered, _ = self._answered(number)
+        return 0.0 if answered or self._arrives(number) else self._stuck(number)
 
     def _stuck(self, number: int) -> float:
         """Return seconds from first to last packet, if the flow ended with two retransmissions of one PSN; else 0."""
         first, last = self._of.flows.seen[number].tolist()
         return (last - first) / 1e9 if self._of.events.stuck(number, last) else 0.0
 
-    def _answering(self, number: int) -> list[int]:
-        """Return the flows of answers from the destination host to the source host."""
+    def _answered(self, number: int) -> tuple[bool, bool]:
+        """Return whether the destination host answers any flow of the source host, and one that is not known.
+
+        All flows between two hosts share the result: each may have thousands in the reverse direction.
+        """
         of, streams = self._of, self._of.streams
-        back = [flow for stream in streams.back(int(streams.of[number])) for flow in streams.members(stream)]
-        return [flow for flow in back if of.flows.acks[flow].any()]
+        stream = int(streams.of[number])
+        hosts = int(streams.hosts(np.array([stream]))[0])
+        if hosts not in self._by_hosts:
+            back = [flow for other in streams.back(stream) for flow in streams.members(other)]
+            answering = [flow for flow in back if of.flows.acks[flow].any()]
+            self._by_hosts[hosts] = bool(answering), any(streams.answers[flow] < 0 for flow in answering)
+        return self._by_hosts[hosts]
 
     def _arrives(self, number: int) -> bool:
         """Return whether any packet to the source host of a flow was captured on the flow's link."""

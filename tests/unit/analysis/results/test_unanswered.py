@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pytest
 
+from lab.analysis.flows.streams import Streams
 from tests.unit.analysis import packets
 from tests.unit.analysis.stories import MS, requests, timed
 
@@ -106,6 +108,18 @@ def test_a_capture_without_any_answer_names_both_explanations(frames: list[bytes
     assert "and the capture has no answer" in finding.what
     assert "status 12" in finding.meaning
     assert "only one direction" in finding.meaning
+
+
+def test_flows_in_reverse_are_searched_once_for_two_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search for each flow is quadratic: 2,000 QPs in each direction took a minute and a half of a core."""
+    qps = range(0x100, 0x110)
+    retried = [(time * 500 * MS + qp, 0, packets.send(9, qp=qp)) for time in range(3) for qp in qps]
+    others = [(2000 * MS + qp, 0, packets.send(9, qp=0x200 + qp, path=packets.BACK)) for qp in qps]
+    facts = timed(*retried, *others)
+    search = Mock()
+    monkeypatch.setattr(Streams, "back", search)
+    assert len(list(facts.flows)) == 2 * len(qps)
+    search.assert_not_called()
 
 
 def test_one_direction_of_a_flow_that_continues_has_losses() -> None:
