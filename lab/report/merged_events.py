@@ -16,6 +16,8 @@ _TOGETHER: Final = 1.5
 """Seconds within which changes are merged: the kernel is polled for each device's queue pairs once a second."""
 _NAMED: Final = 4
 """Maximum number of devices or prefixes in a line."""
+_MAIN_TABLE: Final = 254  # rtnetlink(7): RT_TABLE_MAIN
+_FORWARDS: Final = "unicast"
 
 
 def queue_pair_moments(recording: Recording) -> Iterator[TimelineEntry]:
@@ -42,12 +44,17 @@ def route_moments(recording: Recording) -> Iterator[TimelineEntry]:
 
 
 def _change(event: RecordedEvent) -> str:
-    """Return what a change makes of a route: removed, or its interfaces, and its type unless it forwards packets."""
+    """Return what a change makes of a route: removed, or its interfaces, and its type unless it forwards packets.
+
+    A table other than ``main`` is named: several VRFs may have the same prefix.
+    """
+    table = event.data.get("table", _MAIN_TABLE)
+    within = "" if table == _MAIN_TABLE else f" in table {table}"
     if event.data.get("gone"):
-        return "removed"
-    interfaces, kind = event.data.get("interfaces"), event.data.get("type")
-    via = f"via {' '.join(map(str, interfaces))}" if isinstance(interfaces, list) and interfaces else ""
-    return via if via and kind in (None, "unicast") else f"{via} of type {kind}".strip()
+        return f"removed{within}"
+    interfaces, kind = event.data.get("interfaces"), event.data.get("type", _FORWARDS)
+    via = f" via {' '.join(map(str, interfaces))}" if isinstance(interfaces, list) and interfaces else ""
+    return f"{via}{'' if via and kind == _FORWARDS else f' of type {kind}'}{within}".strip()
 
 
 def _bursts(events: Sequence[RecordedEvent]) -> Iterator[list[RecordedEvent]]:

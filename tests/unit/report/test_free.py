@@ -152,6 +152,19 @@ def test_many_routes_are_a_few_lines(tmp_path: Path) -> None:
     ]
 
 
+def test_one_prefix_in_two_vrfs_is_two_routes(tmp_path: Path) -> None:
+    making = free(tmp_path)
+    for table in (254, 1001, 1002):
+        route = {"source": "kernel", "kind": "route", "node": "leaf1", "prefix": "10.0.0.0/24", "table": table}
+        making.event(making.ns, **route, interfaces=[], type="unicast", gone=True)
+        making.event(making.ns + 4 * 10**9, **route, interfaces=["swp1"], type="unicast", gone=False)
+    moments = [moment.what for moment in facts_of(making.finished()).timeline if "route" in moment.what]
+    places = ("", " in table 1001", " in table 1002")
+    assert moments == [
+        f"leaf1: 1 route {change}{place}: 10.0.0.0/24" for change in ("removed", "via swp1") for place in places
+    ]
+
+
 def test_many_queue_pairs_are_a_few_lines(tmp_path: Path) -> None:
     making = free(tmp_path)
     for after, state in ((0, "RTS"), (4 * 10**9, "gone")):
