@@ -29,6 +29,8 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of ta
 _WIDTH_IN_A_FILE: Final = 132
 _NAME: Final = 20
 """Characters of a name of a row that is not wrapped, at most."""
+_AROUND: Final = 3
+"""Characters of a column besides its text: a border, and a space on either side."""
 BROKEN_PIPE: Final = 141
 """The exit code if the reader of the output is gone, as after SIGPIPE: 128 + 13."""
 
@@ -118,15 +120,18 @@ def _plain(value: object) -> object:
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """Return a table with right-aligned numbers; cells are never interpreted as markup.
 
-    In a narrow terminal cells are wrapped, except for short ones of the first column: it names the rows.
+    In a narrow terminal cells are wrapped, except for short ones of the first column: it names the rows. They are
+    wrapped as well where they would leave no room for the other columns.
     """
     heading = Text(title, style="bold", no_wrap=True, overflow="ignore")  # no line breaks in narrow tables
     drawn = Table(title=heading if title else None, title_justify="left", header_style="bold cyan")
     materialised = [list(row) for row in rows]
+    longest = max(cell.cell_len for cell in (Text(columns[0]), *(_cell(row[0]) for row in materialised)))
+    fits = longest <= _NAME and longest + _AROUND + (len(columns) - 1) * (_AROUND + 1) < stdout.width
     for index, column in enumerate(columns):
         numeric = bool(materialised) and all(isinstance(row[index], int | float) for row in materialised)
-        names = not index and all(len(str(row[0])) <= _NAME for row in materialised)
-        drawn.add_column(Text(column), justify="right" if numeric else "left", overflow="fold", no_wrap=names)
+        whole = not index and fits
+        drawn.add_column(Text(column), justify="right" if numeric else "left", overflow="fold", no_wrap=whole)
     for row in materialised:
         drawn.add_row(*(_cell(value) for value in row))
     return drawn

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from lab.cli.kit.output import table
+from lab.cli.kit import output
 from lab.wire.pcapng import Direction
 from tests.patience import PATIENCE
 from tests.unit.analysis import packets
 from tests.unit.analysis.journeys import LINKS, Journeys
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 LONG = ("host-gpu-17:eth1", "leaf17-a:swp12", "spine2:swp17", "leaf18-b:swp13")
@@ -110,21 +111,34 @@ def test_a_ladder_fits(file: Path) -> None:
     assert any("NAK PSN 40 PSN Sequence Error" in line for line in lines)
 
 
-def drawn_at(width: int, first: str) -> list[str]:
-    """The lines of a table with nine columns, whose rows have this name."""
-    console = Console(width=width, file=io.StringIO())
-    console.print(
-        table("ports", ("port", *("tx rate" for _ in range(8))), [(first, *("3.58 kb/s" for _ in range(8)))])
-    )
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue().splitlines()
+@pytest.fixture
+def drawn_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, str], list[str]]:
+    """The lines of a table with nine columns in a width, whose rows have this name."""
+
+    def draw(width: int, first: str) -> list[str]:
+        file = io.StringIO()
+        monkeypatch.setattr(output, "stdout", Console(width=width, file=file))
+        rows = [(first, *("3.58 kb/s" for _ in range(8)))]
+        output.stdout.print(output.table("ports", ("port", *("tx rate" for _ in range(8))), rows))
+        return file.getvalue().splitlines()
+
+    return draw
 
 
-def test_the_names_of_rows_are_whole_while_other_cells_wrap() -> None:
+def test_the_names_of_rows_are_whole_while_other_cells_wrap(drawn_at: Callable[[int, str], list[str]]) -> None:
     assert any("│ leaf17-a:swp12 │" in line for line in drawn_at(60, "leaf17-a:swp12"))
 
 
-def test_long_text_in_the_first_column_wraps() -> None:
+@pytest.mark.parametrize("width", [44, 48, 49, 50, 60])
+@pytest.mark.parametrize("first", ["swp1", "leaf17-a:swp12", "leaf17-a:Ethernet112", "端口" * 7])
+def test_no_cell_is_cut_off(width: int, first: str, drawn_at: Callable[[int, str], list[str]]) -> None:
+    """Whatever is wrapped: each cell has all of its letters."""
+    rows = [line.strip("│").split("│") for line in drawn_at(width, first) if line.startswith("│")]
+    cells = ["".join("".join(column).split()) for column in zip(*rows, strict=True)]
+    assert cells == [first, *["3.58kb/s"] * 8]
+
+
+def test_long_text_in_the_first_column_wraps(drawn_at: Callable[[int, str], list[str]]) -> None:
     lines = drawn_at(60, "a sentence about a port that is longer than the name of one")
     assert max(map(len, lines)) <= 60
     assert sum(line.startswith("│") for line in lines) > 3
