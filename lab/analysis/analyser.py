@@ -82,6 +82,7 @@ class Analyser:
         self.answers = Answers(self.streams)
         self.cnp_times = CnpTimes(self.flows, self.streams)
         self.pauses = Pauses(self.rate_of)
+        self._resending: set[int] = set()  # flows with a retransmission in the current round
         self.long_pauses: list[tuple[int, int]] = []
         """Begin and end (ns) of pauses that are long enough for a requester's timer to expire."""
         self.timeline = Timeline()
@@ -153,7 +154,7 @@ class Analyser:
     def _add_round(self, packets: Sorted) -> None:
         """Add a full round. The order matters: PSN tracking uses the pairing and the NAKs of the same round."""
         self.events.round_began = int(packets.time.min())
-        packets = self.copies.sift(packets)
+        captured, packets = packets, self.copies.sift(packets)
         if not len(packets.flow):
             return
         self.streams.grow(int(packets.flow[-1]) + 1)
@@ -165,6 +166,9 @@ class Analyser:
         fresh = self.responses.add(packets)
         self.read_sizes.add(packets)
         taken = self.order.add(packets) & fresh
+        if self._resending:
+            self.loops.add_alike(captured, self._resending)
+            self._resending.clear()
         self.sizes.add(packets)
         self.messages.add(packets, taken)
         self.answers.add(packets)
@@ -230,6 +234,7 @@ class Analyser:
 
     def _add_resend(self, flow: int, resend: Resend) -> None:
         self.events.add_resend(flow, resend)
+        self._resending.add(flow)
         self.sizes.add_resend(flow, resend)
         self.read_sizes.add_resend(flow, resend)
         self.timeline.add(

@@ -1,10 +1,15 @@
-"""Find routing loops: one link sees the same transmission repeatedly, each time with a smaller TTL.
+"""Find loops of routers, and of switches: one link sees the same transmission repeatedly.
+
+Routers decrement the TTL each time.
 
 Routers of the underlay decrement the outer TTL of a tunnelled packet, and routers of the overlay, such as leaves, its
 inner TTL. The sum of both decreases either way.
 
 A mirror of several routers also shows one packet with several TTLs. But each router writes its own MAC addresses (RFC
 1812 section 5.2). A packet that repeats with the same two addresses has come back.
+
+Switches change nothing. So a request is in a loop of switches if it repeats more often than any mirror shows it, each
+time sooner than a requester could have retransmitted it.
 """
 
 from __future__ import annotations
@@ -15,16 +20,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from lab.analysis.decode import opcode_tables as ops
 from lab.analysis.flows.flow_sums import MAX_FLOWS
 from lab.analysis.flows.sparse_arrays import zeros
 from lab.analysis.results.analysis_facts import Loop, LoopLink
 from lab.analysis.results.number_format import address, mac
+from lab.analysis.transport.mirror_duplicates import AT_ONCE
 from lab.wire.header_fields import EthernetFields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from lab.analysis.decode.columns import Columns, Roce
+    from lab.analysis.flows.flow_batches import Sorted
     from lab.analysis.flows.flow_sums import Flows
     from lab.analysis.read.packet_batch import Ints, PacketBatch
 
@@ -36,6 +44,8 @@ _KEPT: Final = 4096
 """Flows whose loop is kept."""
 _FARTHEST: Final = 8
 """This many different TTLs of a packet at one link are a loop: a path through five stages has six."""
+_ALIKE: Final = 16
+"""Identical requests that are a loop, each ``AT_ONCE`` after the one before. Mirrors show up to four."""
 _ROUND: Final = 2
 """Routers in the smallest loop: the TTL of a returning packet is smaller by at least this."""
 
@@ -79,6 +89,11 @@ class Passes:
             self.hops = before - ttl
         self.last[macs] = ttl
         self.ttls.add(ttl)
+
+    @property
+    def switched(self) -> bool:
+        """Whether the packet repeats with the same TTL, so that switches forward it in a circle."""
+        return len(self.ttls) == 1
 
     @property
     def turned(self) -> bool:
@@ -142,6 +157,38 @@ class Loops:
         for *key, time, hops, inside, src, dst in zip(*(column.tolist() for column in (*what, *others)), strict=True):
             self._pass(tuple(key), time, hops, inside, Macs(src, dst))
 
+    def add_alike(self, packets: Sorted, flows: Collection[int]) -> None:
+        """Find the requests of some flows that repeat unchanged in a round, faster than any requester retransmits."""
+        rows = np.flatnonzero(np.isin(packets.flow, list(flows)) & ops.SEQUENCED[packets.opcode])
+        if len(rows) < _ALIKE:
+            return
+        same = (packets.flow, packets.psn, packets.opcode, packets.ident, packets.length, packets.ttl)
+        rows = rows[np.lexsort([column[rows] for column in reversed(same)])]  # stable: in file order
+        changed = np.any([np.diff(column[rows]) != 0 for column in same], axis=0)
+        starts = np.append(0, 1 + np.flatnonzero(changed | (np.abs(np.diff(packets.time[rows])) >= AT_ONCE)))
+        counts = np.diff(np.append(starts, len(rows)))
+        lasted = packets.time[rows[starts + counts - 1]] - packets.time[rows[starts]]  # 0: one file several times
+        found: dict[int, int] = defaultdict(int)
+        for run in np.flatnonzero((counts >= _ALIKE) & (lasted > 0)).tolist():
+            first = rows[starts[run]]
+            flow = int(packets.flow[first])
+            if flow not in self.passes and len(self.passes) >= _KEPT:
+                continue
+            found[flow] += 1
+            self._switch(flow, int(packets.psn[first]), int(packets.ttl[first]), int(counts[run]))
+        for flow, number in found.items():
+            self.packets[flow] = max(self.packets[flow], number)
+
+    def _switch(self, flow: int, psn: int, ttl: int, count: int) -> None:
+        """Keep a request that passed ``count`` times unchanged, if none of its flow has passed more often."""
+        kept, passes = self.passes.setdefault(flow, (psn, Passes(top=ttl, ttls={ttl})))
+        if not passes.switched:
+            return
+        if kept == psn:
+            passes.count += count  # also those of earlier rounds
+        elif count > passes.count:
+            self.passes[flow] = psn, Passes(count=count, top=ttl, ttls={ttl})
+
     def times(self, flow: int) -> int:
         """Return the passes of the packet in ``passes``, including that with the TTL of the flow's first packet."""
         passes = self.passes[flow][1]
@@ -183,6 +230,7 @@ def _loop(found: Loops, flows: Flows, members: Sequence[int], links: Sequence[st
         psn=psn,
         packets=max(found.packets[flow] for flow in members),
         hops=passes.hops,
+        switched=passes.switched,
         inner=len(passes.inner) > 1,
         vnis=tuple(sorted({key.vni for key in map(flows.key, members) if key.vni >= 0})),
         links=tuple(_links(found, flows, members, links)),

@@ -61,7 +61,7 @@ class FlowFacts:
     * ``rate_before_cnps``, ``rate_after_cnps``: median rate in bit/s on the wire, from packet gaps, of up to 256 data
       packets before the first CNP that this flow's sender received, and after each CNP; 0 without any.
     * ``peer``: the QP of the reverse direction, None if it was not found.
-    * ``looped``: packets in a routing loop.
+    * ``looped``: packets in a loop of routers or switches.
     """
 
     link: str
@@ -286,7 +286,7 @@ class LoopLink:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A routing loop: ``packets`` of a stream, in a circle of ``hops`` (0 if unknown).
+    """A loop of routers: ``packets`` of a stream, in a circle of ``hops`` (0 if unknown). ``switched``: of switches.
 
     ``psn`` is that of the packet with the most passes at the first of ``links``, which it passed in
     ``vnis``. ``inner``: its inner TTL decreased, so that routers of the overlay forward it in a circle.
@@ -298,6 +298,7 @@ class Loop:
     psn: int
     packets: int
     hops: int
+    switched: bool
     inner: bool
     vnis: tuple[int, ...]
     links: tuple[LoopLink, ...]

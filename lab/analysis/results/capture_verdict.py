@@ -108,7 +108,7 @@ _SIGNS: Final = (
     ),
     _Sign(
         "no packet was lost: the responder asked the requester to wait and retry",
-        lambda flow: (flow.rnr_retries, flow.rnr_resent),
+        lambda flow: (0, 0) if flow.looped else (flow.rnr_retries, flow.rnr_resent),
         lambda times, again: (
             f"{counted(times, 'RNR retry', 'RNR retries')}, {counted(again, 'packet')} retransmitted"
         ),
@@ -116,7 +116,7 @@ _SIGNS: Final = (
     _Sign(
         "the other end is down, or requests or answers do not arrive; a requester without retries left ends with"
         " status 12 (transport retry counter exceeded)",
-        lambda flow: (int(flow.unanswered > 0),),
+        lambda flow: (int(flow.unanswered > 0 and not flow.looped),),
         lambda _: "retried twice or more without an answer",
     ),
     _Sign(

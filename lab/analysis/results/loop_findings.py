@@ -1,4 +1,4 @@
-"""Findings about routing loops."""
+"""Findings about loops of routers and switches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lab.analysis.results.analysis_facts import CaptureFinding
 from lab.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lab.analysis.results.analysis_facts import AnalysisFacts, Loop
 
@@ -16,16 +16,20 @@ _EXAMPLES: Final = 10
 
 
 def loop_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
-    """Yield one finding for all loops: they share a cause, or belong to several prefixes."""
-    if not facts.loops:
-        return
-    first, names = facts.loops[0], tuple(map(_name, facts.loops))
+    """Yield one finding for all loops of routers and one for those of switches: they share a cause, most often."""
+    for switched in (False, True):
+        if found := [loop for loop in facts.loops if loop.switched is switched]:
+            yield _finding(found)
+
+
+def _finding(loops: Sequence[Loop]) -> CaptureFinding:
+    first, names = loops[0], tuple(map(_name, loops))
     whose = names[0] if len(names) == 1 else f"{len(names)} flows, the first {names[0]}"
-    packets = counted(sum(loop.packets for loop in facts.loops), "packet")
+    packets = counted(sum(loop.packets for loop in loops), "packet")
     hops = f" of {first.hops} hops" if first.hops else ""
-    ttl = _ttl(first)
-    yield CaptureFinding(
-        f"{whose}: {packets} in a loop{hops}: PSN {first.psn} passed {_where(first)}, with a lower {ttl} each time",
+    each = f"with {'the same' if first.switched else 'a lower'} {_ttl(first)} each time"
+    return CaptureFinding(
+        f"{whose}: {packets} in a loop{hops}: PSN {first.psn} passed {_where(first)}, {each}",
         _meaning(first),
         count=len(names),
         examples=names[:_EXAMPLES],
@@ -39,6 +43,8 @@ def _ttl(loop: Loop) -> str:
 
 
 def _meaning(loop: Loop) -> str:
+    if loop.switched:
+        return "a loop of switches, which change no TTL: look for links in parallel and a spanning tree that is off"
     if loop.inner:
         return (
             f"a routing loop in the overlay: leaves or VRFs are each other's next hop to {loop.dst}; compare the"

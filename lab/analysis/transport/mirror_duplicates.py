@@ -50,7 +50,7 @@ _OFTEN: Final = (4, 3, 2)
 """How often a link may have each packet: both sides of two switches. ``_FORGOTTEN`` is a multiple of each."""
 _DIFFERENT: Final = 4
 """Distinct packets needed, at least. An RNR NAK and the request that it rejects repeat equally often, too."""
-_AT_ONCE: Final = 10_000
+AT_ONCE: Final = 10_000
 """ns within which no sender retransmits a packet: the shortest RNR timer (IBA vol. 1 table 47)."""
 _ALONE: Final = 20
 """At most one of 20 packets may occur another number of times. Go-back-N repeats no NAK, and rarely repeats
@@ -178,7 +178,7 @@ def _how_often_of_few(packets: Sorted, rows: Ints) -> int:
     answered = syndromes >= 0
     if (ops.ACK[syndromes[answered]] > 0).any():
         return 1
-    occurrences = _occurrences(packets, rows, _ALIKE if answered.any() else _AT_ONCE)
+    occurrences = _occurrences(packets, rows, _ALIKE if answered.any() else AT_ONCE)
     counts = {count for _, count, _ in occurrences}
     return counts.pop() if len(counts) == 1 and counts <= set(_OFTEN) else 1
 

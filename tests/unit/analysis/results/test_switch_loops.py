@@ -1,0 +1,88 @@
+"""Loops of switches: a request returns unchanged, faster than any requester retransmits it; and lookalikes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.unit.analysis import packets
+from tests.unit.analysis.stories import MS, requests, timed
+
+if TYPE_CHECKING:
+    from lab.analysis.results.analysis_facts import AnalysisFacts
+
+US: Final = 1000
+IDENT: Final = 14 + 4
+"""Where a frame has IPv4's Identification."""
+
+
+def circling(*frames: bytes, passes: int = 200, every: int = 2 * US) -> list[tuple[int, int, bytes]]:
+    return [(turn * every + place * 100, 0, frame) for turn in range(passes) for place, frame in enumerate(frames)]
+
+
+def loops(facts: AnalysisFacts) -> list[str]:
+    return [found.what for found in facts.findings if " in a loop" in found.what]
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [],
+        [(US, 0, packets.ack(9))],
+        [(number * US - MS, 0, packets.send(number)) for number in range(1, 9)],
+        [(number * US - MS, 0, packets.ack(number)) for number in range(1, 9)],
+    ],
+    ids=["alone", "answered", "requests before", "answers before"],
+)
+def test_a_request_that_returns_unchanged_is_in_a_loop(others: list[tuple[int, int, bytes]]) -> None:
+    facts = timed(*sorted([*others, *circling(packets.send(9))]))
+    (loop,) = facts.loops
+    assert (loop.switched, loop.psn, loop.packets, loop.hops, loop.links[0].times) == (True, 9, 1, 0, 200)
+    (finding,) = facts.findings
+    assert "1 packet in a loop: PSN 9 passed leaf1:swp1 200 times, with the same TTL each time" in finding.what
+    assert "spanning tree" in finding.meaning
+    assert requests(facts).looped == 1
+
+
+def test_several_packets_may_circle_and_the_one_with_most_passes_is_named() -> None:
+    frames = circling(*packets.write(20, 3)) + circling(packets.send(30), passes=300)
+    (what,) = loops(timed(*sorted(frames)))
+    assert "4 packets in a loop: PSN 30 passed leaf1:swp1 300 times" in what
+
+
+def test_the_passes_of_several_rounds_are_added() -> None:
+    facts = timed(*circling(packets.send(9), passes=20_000))
+    assert (facts.loops[0].packets, facts.loops[0].links[0].times) == (1, 20_000)
+
+
+def test_retransmissions_as_fast_as_a_timer_allows_are_none() -> None:
+    """The shortest RNR timer is 10 us (IBA vol. 1 table 47), and a requester may retry without limit."""
+    facts = timed(*circling(packets.send(9), every=10 * US))
+    assert not loops(facts)
+    assert facts.go_back_n
+
+
+def test_packets_that_a_host_numbers_anew_are_none() -> None:
+    """rxe gives each retransmission another Identification. A switch does not change it."""
+    frame = packets.send(9)
+    again = [
+        (time, link, frame[:IDENT] + number.to_bytes(2, "big") + frame[IDENT + 2 :])
+        for number, (time, link, _) in enumerate(circling(frame), 1)
+    ]
+    assert not loops(timed(*again))
+
+
+def test_answers_that_repeat_are_none() -> None:
+    """A responder answers each duplicate request with the same ACK."""
+    requested = [(time, 0, packets.send(psn)) for psn in range(1, 200) for time in (psn * US,)]
+    assert not loops(timed(*sorted([*requested, *circling(packets.ack(9))])))
+
+
+def test_a_mirror_of_four_ports_shows_none() -> None:
+    frames = [(psn * 20 * US + copy * 100, 0, packets.send(psn)) for psn in range(1, 50) for copy in range(4)]
+    assert not loops(timed(*frames))
+
+
+def test_files_that_were_concatenated_show_none() -> None:
+    assert not loops(timed(*[(psn * MS, 0, packets.send(psn)) for _ in range(20) for psn in range(1, 20)]))
