@@ -89,7 +89,8 @@ def _send(asking: _Asking) -> None:
     for each in asking.questions:
         wanted = _ARP.pack(*_IPV4_OVER_ETHERNET, _REQUEST, mac, each.source.packed, bytes(6), each.target.packed)
         with contextlib.suppress(OSError):
-            asking.socket.send(_EVERYBODY + mac + _ETH_P_ARP.to_bytes(2, "big") + wanted)
+            # Without waiting: a paused port keeps requests, so that the buffer of the socket may be full for long.
+            asking.socket.send(_EVERYBODY + mac + _ETH_P_ARP.to_bytes(2, "big") + wanted, socket.MSG_DONTWAIT)
 
 
 def _answers(sockets: selectors.BaseSelector) -> Iterator[tuple[Sequence[Question], str, IPv4Address]]:
