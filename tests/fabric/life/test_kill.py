@@ -107,12 +107,13 @@ def test_commands_at_once_leave_nothing_of_each_other(rounds: int, tmp_path: Pat
 def test_nothing_survives_kill_and_down(kills: int, durations: dict[tuple[str | Path, ...], float]) -> None:
     before = snapshot.take()
     chance = random.Random(SEED)
+    (up, _), (down, _) = durations.items()
     killed = 0
     while killed < kills:
-        for command, duration in durations.items():
-            if _end_after(command, chance.uniform(0, duration), signal.SIGKILL):
-                killed += 1
-                break
+        command = (up, down)[killed % 2]
+        if command == down:
+            rocelab(*up)
+        killed += _end_after(command, chance.uniform(0, durations[command]), signal.SIGKILL)
         rocelab("down", "--all")
         assert before.differences(snapshot.take()) == [], f"after kill {killed} of {command}"
 

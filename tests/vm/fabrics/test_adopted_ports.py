@@ -239,7 +239,6 @@ def test_without_pfc_the_nics_slow_two_senders_down_and_nothing_is_lost(theirs: 
     assert handled + ignored == ports["h3:eth1"]["np_cnp_sent"]  # those of a QP that has ended meanwhile are ignored
 
 
-@pytest.mark.long
 def test_a_connection_lives_while_ports_come_and_go(theirs: Theirs) -> None:
     with theirs.talk("h3") as server:
         assert server.stdout is not None
