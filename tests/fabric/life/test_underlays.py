@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +17,6 @@ from tests.patience import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from lab.kernel.process.netns import Namespace
 
@@ -31,6 +31,7 @@ generate: {{shape: leaf-spine, spines: 2, leaves: 2, hosts_per_leaf: 1, rdma: fa
 PROTOCOLS = {"ospf": ["OSPFv2", "OSPFv3"], "isis": ["IS-IS"]}
 KINDS = {"ospf": ("ospf", "ospf6"), "isis": ("isis",)}
 READY = {"ospf": "Full", "isis": "Up"}
+SHOWN = {"ospf": "show ip ospf interface", "isis": "show isis interface detail"}
 DAEMONS = {"ospf": {"ospfd", "ospf6d"}, "isis": {"isisd"}}
 
 
@@ -50,6 +51,21 @@ def underlay(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     yield protocol
     rocelab("down")
     assert before.differences(snapshot.take()) == []
+
+
+@pytest.fixture(autouse=True)
+def shown_routers(request: pytest.FixtureRequest, underlay: str) -> Iterator[None]:
+    """Print the routers' logs and how they see their ports if a test fails: once, OSPF stayed down at one of them."""
+    failed = request.session.testsfailed
+    yield
+    if request.session.testsfailed == failed:
+        return
+    for log in sorted(Path("/run/rocelab/fabrics").glob("*/nodes/*/*.log")):
+        print(f"--- {log}\n{log.read_text(errors='replace')[-2000:]}")
+    for switch in ("spine1", "spine2", "leaf1", "leaf2"):
+        for what in (SHOWN[underlay], "show interface brief", "show zebra client summary"):
+            done = resident.ended("vtysh", switch, "-c", what, timeout=PATIENCE)
+            print(f"--- {switch}: {what}\n{done.stdout}{done.stderr}")
 
 
 def status(expect: int = 0) -> Any:
