@@ -35,11 +35,12 @@ class Guess(StrEnum):
 def causes(folder: Path = library.OWN) -> dict[str, StoryAnswer]:
     """Return the answers of a folder's scenarios by cause.
 
-    Of several with one cause, it is that of the scenario named like the cause, or else of the first by name.
+    Of several with one cause, it is that of the scenario named like the cause, or else of the easiest.
     """
     answers = {name: library.find(name, folder).answer for name in library.names(folder)}
-    found = sorted((answer.cause != name, name) for name, answer in answers.items() if answer is not None)
-    return {answer.cause: answer for _, name in reversed(found) if (answer := answers[name]) is not None}
+    known = {name: answer for name, answer in answers.items() if answer is not None}
+    found = sorted((answer.cause != name, answer.level, name) for name, answer in known.items())
+    return {known[name].cause: known[name] for *_, name in reversed(found)}
 
 
 def find_cause(name: str, folder: Path = library.OWN) -> StoryAnswer:

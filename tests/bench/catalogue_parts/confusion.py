@@ -37,7 +37,7 @@ SHOWN = {"malformed-pfc": "address", "incast": "incast"}
 """The phase that shows it, where that is not called observe."""
 CAUSE = {
     "slow-rail": "slow-receiver", "vlan-stp-blocked": "link-down", "one-slow-link-slows-all": "link-rate",
-    "link-loss-mid-step": "gray-loss",
+    "link-loss-mid-step": "gray-loss", "checkpoint-hits-training": "incast",
 }  # fmt: skip
 """The cause of scenarios that have not its name."""
 PLACES = {

@@ -21,7 +21,7 @@ ELSEWHERE = ("spine2--leaf1", "spine1:swp3", "h7", "leaf3:swp2", "h9", "leaf2:sw
 CAUSES = {
     "incast": "capacity", "slow-rail": "slow-receiver", "vlan-stp-blocked": "link-down",
     "one-slow-link-slows-all": "link-rate",
-    "link-loss-mid-step": "gray-loss",
+    "link-loss-mid-step": "gray-loss", "checkpoint-hits-training": "capacity",
 }  # fmt: skip
 """The cause of scenarios that are not called by it."""
 

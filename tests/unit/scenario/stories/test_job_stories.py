@@ -10,7 +10,13 @@ from lab.jobs.rank_schedule import OperationKind
 from lab.jobs.training_schedule import training_schedule
 from lab.jobs.training_spec import load_training
 from lab.scenario.traffic.training import PER_BYTE, JobInPhase
-from scenarios import link_loss_mid_step, one_slow_link_slows_all, rail_misaligned_placement, straggler_host
+from scenarios import (
+    checkpoint_hits_training,
+    link_loss_mid_step,
+    one_slow_link_slows_all,
+    rail_misaligned_placement,
+    straggler_host,
+)
 from tests.unit.scenario.tale import Ranks, Tale, failing, outcomes
 
 if TYPE_CHECKING:
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
 HOSTS = ("h1", "h2", "h3")
 FOUR = (*HOSTS, "h4")
 SLOW_LINK, STRAGGLER, LOSS = "one-slow-link-slows-all", "straggler-host", "link-loss-mid-step"
-RAILS = "rail-misaligned-placement"
+RAILS, CHECKPOINT = "rail-misaligned-placement", "checkpoint-hits-training"
 
 
 def step(
@@ -39,6 +45,7 @@ JOBS: Mapping[str, Mapping[str, list[Ranks]]] = {
         "observe": step(100, 310, FOUR),
         "verify": step(100, 170, FOUR),
     },
+    CHECKPOINT: {"baseline": ALONE, "observe": step(100, 420), "verify": step(100, 220)},
     LOSS: {"baseline": step(20, 30), "observe": step(20, 30) + step(20, 1103) + step(20, 30), "verify": step(20, 30)},
 }
 COUNTED: Mapping[str, Tale] = {
@@ -52,6 +59,11 @@ COUNTED: Mapping[str, Tale] = {
             "leaf1:swp1 tx_prio3_bytes": 20_000, "leaf2:swp1 tx_prio3_bytes": 20_000,
         },
         "verify": {"h1:eth1 tx_prio3_bytes": 40_000},
+    },
+    CHECKPOINT: {
+        "baseline": {},
+        "observe": {f"{host}:eth1 rx_prio3_pause": 40 for host in HOSTS},
+        "verify": {f"{host}:eth1 rx_prio4_pause": 30 for host in HOSTS},
     },
     LOSS: {"baseline": {}, "observe": {"h2 completer_retry_err": 1}, "verify": {}},
 }  # fmt: skip
@@ -86,6 +98,9 @@ def test_a_good_one_passes(name: str, tmp_path: Path) -> None:
         (RAILS, "observe", step(100, 330, FOUR), {"a-step-is-longer-by-the-shared-uplinks"}),
         (RAILS, "baseline", step(100, 140, FOUR), {"a-step-is-longer-by-the-shared-uplinks", "the-job-recovers"}),
         (RAILS, "verify", step(100, 180, FOUR), {"the-job-recovers"}),
+        (CHECKPOINT, "observe", step(100, 380), {"a-step-takes-more-than-twice-as-long"}),
+        (CHECKPOINT, "verify", step(100, 180), {"the-ring-has-what-is-left"}),
+        (CHECKPOINT, "verify", step(100, 265), {"the-ring-has-what-is-left"}),
         (LOSS, "observe", step(20, 30) + step(20, 530), {"one-step-is-longer-by-the-timeout"}),
         (LOSS, "observe", step(20, 1280), {"one-step-is-longer-by-the-timeout"}),
         (LOSS, "observe", step(20, 50) + step(20, 1103), {"one-step-is-longer-by-the-timeout"}),
@@ -109,6 +124,10 @@ OF_COUNTERS: list[tuple[str, Tale, str]] = [
     (RAILS, {"observe": {"h4:eth2 rx_prio3_pause": 0}}, "the-leaves-pause-all-hosts"),
     (RAILS, {"baseline": {"h1:eth1 rx_prio3_pause": 1}}, "the-leaves-pause-all-hosts"),
     (RAILS, {"observe": {"leaf1:swp2 queue3_drop_headroom_packets": 1}}, "nothing-is-lost"),
+    (CHECKPOINT, {"observe": {"h2:eth1 rx_prio3_pause": 0}}, "all-hosts-are-paused"),
+    (CHECKPOINT, {"verify": {"h2:eth1 rx_prio3_pause": 1}}, "all-hosts-are-paused"),
+    (CHECKPOINT, {"verify": {"h3:eth1 rx_prio4_pause": 0}}, "only-the-checkpoint-is-paused"),
+    (CHECKPOINT, {"observe": {"leaf1:swp4 queue3_drop_headroom_packets": 1}}, "nothing-is-lost"),
     (LOSS, {"verify": {"h1 completer_retry_err": 1}}, "the-qps-retransmit"),
     (LOSS, {"observe": {"h2 completer_retry_err": 0}}, "the-qps-retransmit"),
 ]
@@ -121,7 +140,7 @@ def test_each_counter_can_fail(name: str, changes: Tale, wrong: str, tmp_path: P
 
 def test_the_bounds_are_those_of_one_sum_in_a_step() -> None:
     """Buckets would have smaller parts of the ring than the 400 kB of the stories' arithmetic."""
-    for story in (one_slow_link_slows_all, straggler_host, link_loss_mid_step):
+    for story in (one_slow_link_slows_all, straggler_host, link_loss_mid_step, checkpoint_hits_training):
         made = training_schedule(load_training(story.JOB, "story"), HOSTS)
         for operations in made.variants[0]:
             sizes = [each.size for each in operations if each.kind is OperationKind.ALLREDUCE]
