@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
-import time
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -12,12 +12,14 @@ import pytest
 from lab.kernel.packets.inject import Injector
 from lab.kernel.process import netns
 from lab.kernel.process.netns import Namespace
+from tests.patience import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.fabric
 COUNT: Final = 5000
+BUFFER: Final = re.compile(r"skmem:\(.*?\bt(\d+),tb(\d+)")
 FRAME: Final = bytes.fromhex("02000000000202000000000188b5") + bytes(1400)
 
 
@@ -49,12 +51,13 @@ def test_an_interrupt_ends_a_sender_that_waits_for_its_port(stuck: Namespace) ->
 
     with Injector(stuck, "eth1") as injector:
 
+        def is_full() -> bool:
+            """Whether the socket has used up its buffer, by ss(8): ``t`` of ``tb`` bytes."""
+            used = BUFFER.search(stuck.run(["ss", "--packet", "--memory", "--no-header"]).stdout)
+            return used is not None and int(used[1]) >= int(used[2])
+
         def interrupt() -> None:
-            """Interrupt once no further frame has been taken for a while: then the socket's buffer is full."""
-            before = 0
-            while not before or before != len(taken):
-                before = len(taken)
-                time.sleep(0.5)
+            until(is_full)
             injector.interrupt()
 
         interrupting = threading.Thread(target=interrupt)
