@@ -1,11 +1,16 @@
 """The addressing plan: every address and number of a fabric, computed from the topology alone and deterministic.
 
-============================== ====================== =========================== what IPv4 IPv6
-============================== ====================== =========================== loopback of leaf n 10.253.0.0/16 + n
-fdc0:0:0:1::n loopback of spine n 10.254.0.0/16 + n fdc0:0:0:2::n loopback of super-spine n 10.255.0.0/16 + n
-fdc0:0:0:3::n VTEP of leaf n 10.252.0.0/16 + n - host link n, leaf and host end 10.0.0.0/9 + 2n, 2n + 1
-fdc0:0:1:n::1/64 and ::2/64 switch to switch unnumbered link-local (RFC 5549) with OSPF, IS-IS or PIM the loopback's
-address link-local ============================== ====================== ===========================
+==============================  ======================  ===========================
+what                            IPv4                    IPv6
+==============================  ======================  ===========================
+loopback of leaf n              10.253.0.0/16 + n       fdc0:0:0:1::n
+loopback of spine n             10.254.0.0/16 + n       fdc0:0:0:2::n
+loopback of super-spine n       10.255.0.0/16 + n       fdc0:0:0:3::n
+VTEP of leaf n                  10.252.0.0/16 + n       -
+host link n, leaf and host end  10.0.0.0/9 + 2n, 2n + 1 fdc0:0:1:n::1/64 and ::2/64
+switch to switch                unnumbered              link-local (RFC 5549)
+with OSPF, IS-IS or PIM         the loopback's address  link-local
+==============================  ======================  ===========================
 
 Ranks n count from 1, host links from 0. The pools are the defaults of ``topology.Addressing``; a topology may choose
 others.
