@@ -30,6 +30,7 @@ from lab.errors import CommandFailed
 from lab.kernel.netlink.client import dump
 from lab.kernel.netlink.ip_state import documents
 from lab.kernel.process.process import find_tool
+from lab.wire.header_fields import is_group_mac
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -75,8 +76,6 @@ _SELECTORS: Final = (
 )
 _EXTERNAL: Final = "extern_learn"
 """The flag of entries that a daemon learned (ip-neighbour(8))."""
-_GROUP_DIGITS: Final = frozenset("13579bdf")
-"""The second digit of a group's MAC: its lowest bit is set (IEEE 802 section 8.2.2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +271,7 @@ def configured_without_arp(shown: Iterable[Shown], links: Iterable[Shown]) -> li
     """
     own = {each.get("ifname"): each.get("address") for each in links}
     known = ((each, str(each.get("lladdr", ""))) for each in shown if _EXTERNAL not in each)
-    return [each for each, mac in known if mac and not _is_group(mac) and mac != own.get(each.get("dev"))]
+    return [each for each, mac in known if mac and not is_group_mac(mac) and mac != own.get(each.get("dev"))]
 
 
 def _neighbour(shown: Shown) -> NeighbourAudit:
@@ -353,11 +352,7 @@ def _without_counts(shown: Any, counted: list[int]) -> Any:
 
 def _is_group_member(shown: Shown) -> bool:
     """Return whether an entry is a multicast group that the interface itself has joined."""
-    return "dst" not in shown and _is_group(str(shown["mac"]))
-
-
-def _is_group(mac: str) -> bool:
-    return mac[1:2].lower() in _GROUP_DIGITS
+    return "dst" not in shown and is_group_mac(str(shown["mac"]))
 
 
 def _fdb(shown: Shown) -> FdbAudit:

@@ -330,6 +330,10 @@ class WindowFacts:
         """Yield the ports of a node."""
         return (port for port in self.ports.values() if port.node == node)
 
+    def pauses_others(self, node: str, priority: int) -> bool:
+        """Return whether any port of a node sent pauses of a priority in the window."""
+        return any(self.lane(port.name, priority).pauses_out for port in self.ports_of(node))
+
     def nic_of(self, port: str) -> str:
         """Return the interface that has the address of a host's port: its bond, or the port itself."""
         node, _, interface = port.partition(":")

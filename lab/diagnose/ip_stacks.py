@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Any, Final
 
+from lab.wire.header_fields import is_group_mac
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lab.telemetry.read.recording import RecordedEvent, Recording
 
 _NO_ARP: Final = "noarp"
-_GROUP_DIGITS: Final = frozenset("13579bdf")
-"""The second digit of a group's MAC: its lowest bit is set (IEEE 802 section 8.2.2)."""
 _IN_USE: Final = frozenset({"reachable", "permanent", "delay", "probe", _NO_ARP})
 """NUD states in which the kernel uses an entry (<linux/neighbour.h>). A stale entry is verified again."""
 _LINK_LOCAL: Final = "fe80:"
@@ -222,7 +222,7 @@ def _neighbours(state: Mapping[str, Any], events: list[RecordedEvent]) -> dict[t
     found: dict[tuple[str, str], str] = {}
     own = _macs(state, events)
     for interface, address, mac, state_of_it in _told(state, events):
-        of_kernel = state_of_it == _NO_ARP and (mac[1:2] in _GROUP_DIGITS or mac == own.get(interface))
+        of_kernel = state_of_it == _NO_ARP and (is_group_mac(mac) or mac == own.get(interface))
         if mac and state_of_it in _IN_USE and not of_kernel:
             found[interface, address] = mac
         else:

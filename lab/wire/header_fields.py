@@ -23,6 +23,15 @@ _Word = TypeVar("_Word", "int", "NDArray[np.int64]")
 _CODES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
 MAC_BYTES: Final = 6
 """Bytes of a MAC address."""
+_GROUP_DIGITS: Final = frozenset("13579bdf")
+
+
+def is_group_mac(mac: str) -> bool:
+    """Return whether ``01:00:5e:00:00:05`` is a group's address: the lowest bit of its first octet is set.
+
+    IEEE 802 section 8.2.2. Broadcast is a group; "" is none.
+    """
+    return mac[1:2].lower() in _GROUP_DIGITS
 
 
 class Bits(NamedTuple):

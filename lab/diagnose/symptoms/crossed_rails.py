@@ -58,8 +58,7 @@ def _filled_uplinks(facts: WindowFacts, leaves: set[str]) -> Iterator[Lane]:
         port = facts.ports[lane.port]
         if port.node not in leaves or not port.peer or facts.is_host(port.peer) or not lane.tx_packets:
             continue
-        pauses = any(facts.lane(other.name, lane.priority).pauses_out for other in facts.ports_of(port.node))
-        if lane.depth and (pauses or lane.marked):
+        if lane.depth and (facts.pauses_others(port.node, lane.priority) or lane.marked):
             yield lane
 
 

@@ -31,10 +31,7 @@ def _bottlenecks(facts: WindowFacts) -> Iterator[Lane]:
     for lane in facts.lanes.values():
         if facts.is_host(lane.port) or lane.paused > _OBEYED or facts.load(lane) < _FULL:
             continue
-        asks = any(
-            facts.lane(port.name, lane.priority).pauses_out for port in facts.ports_of(facts.ports[lane.port].node)
-        )
-        if asks or lane.marked:
+        if facts.pauses_others(facts.ports[lane.port].node, lane.priority) or lane.marked:
             yield lane
 
 
