@@ -20,6 +20,7 @@ from lab.model.sysctls import HASH_SEED, sysctls_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from lab.backends.backend import Fabric
     from lab.dataplane.numbering import Numbering
     from lab.dataplane.port_maps import Programs
     from lab.kernel.process.netns import Namespace
@@ -119,7 +120,7 @@ def _configure(blueprint: Blueprint, node: str) -> None:
     for link in blueprint.topology.links_of(node):
         name = link.end_at(node).interface
         index = blueprint.numbering.index(node, name)
-        links.add_altname(batch, index, f"{blueprint.namespaces[node].name}-{name}")
+        links.add_altname(batch, index, altname(blueprint.namespaces[node], name))
         if blueprint.programs is None:
             _shape(batch, index, link)
         planned = plan.interfaces[name]
@@ -129,6 +130,28 @@ def _configure(blueprint: Blueprint, node: str) -> None:
         links.set_up(batch, index, name)
     _route_host(batch, plan, blueprint.numbering)
     batch.commit()
+
+
+def restore_port(fabric: Fabric, end: Endpoint, programs: Programs | None) -> None:
+    """Configure a switch's interface that lost its queues, programs and alternative name, without its addresses.
+
+    Call it in the namespace of its node. ``programs`` is None without emulated ports. The interface is up afterwards.
+    """
+    batch = rtnl.NetlinkBatch()
+    index = fabric.numbering.index(end.node, end.interface)
+    links.add_altname(batch, index, altname(fabric.namespace(end.node), end.interface))
+    if programs is None:
+        (link,) = (each for each in fabric.topology.links_of(end.node) if end in each.ends)
+        _shape(batch, index, link)
+    else:
+        attach.attach_port(batch, fabric.numbering.nodes[end.node], end.interface, programs)
+    links.set_up(batch, index, end.interface)
+    batch.commit()
+
+
+def altname(namespace: Namespace, interface: str) -> str:
+    """Return the alternative name of an interface, which is unique on the machine."""
+    return f"{namespace.name}-{interface}"
 
 
 def _shape(batch: rtnl.NetlinkBatch, index: int, link: Link) -> None:

@@ -28,14 +28,19 @@ def attach(batch: rtnl.NetlinkBatch, node: NodePorts, qos: NodeQos, programs: Pr
     tc.add_bpf_ingress(batch, clock, programs.tick, "tick")
     tc.set_root(batch, clock, programs.kind, node.clock)
     for interface in node.interfaces:
-        port = node.port(interface)
-        index = node.index(port)
-        tc.add_clsact(batch, index)
-        tc.add_bpf_ingress(batch, index, programs.rx, "port_rx")
-        tc.add_bpf_egress(batch, index, programs.tx, "port_tx")
-        tc.set_root(batch, index, programs.kind, port)
+        attach_port(batch, node, interface, programs)
         if qos.ports[interface].drain is not None:
             add_drain(batch, node, interface, programs.kind)
+
+
+def attach_port(batch: rtnl.NetlinkBatch, node: NodePorts, interface: str, programs: Programs) -> None:
+    """Attach one port to its interface, without the drain of a NIC."""
+    port = node.port(interface)
+    index = node.index(port)
+    tc.add_clsact(batch, index)
+    tc.add_bpf_ingress(batch, index, programs.rx, "port_rx")
+    tc.add_bpf_egress(batch, index, programs.tx, "port_tx")
+    tc.set_root(batch, index, programs.kind, port)
 
 
 def add_drain(batch: rtnl.NetlinkBatch, node: NodePorts, interface: str, kind: str) -> None:

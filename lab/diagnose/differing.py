@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.arithmetic import RULE
-from lab.audit.difference import ABSENT, PLAN, PRESENCE, first_of_each
+from lab.audit.difference import ABSENT, PLAN, PRESENCE, Difference, first_of_each
 from lab.audit.siblings import SIBLINGS
 from lab.audit.without_plan import differences_without_plan
 from lab.diagnose.consequences import without_details
@@ -21,12 +21,17 @@ from lab.telemetry.store.recording_folder import invalid
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lab.audit.difference import Difference
     from lab.diagnose.diagnosis import Diagnosis
+    from lab.diagnose.symptoms.crossed_cables import CrossedCable
     from lab.model.topology import Topology
     from lab.telemetry.read.recording import Recording
 
 _NS: Final = 10**9
+TOPOLOGY: Final = "topology"
+"""``DifferingSetting.against`` for the cables of the topology, which LLDP would be compared with."""
+_CABLE: Final = "cable"
+_OF_PEERS: Final = frozenset({"route", "neighbour", "bgp session", "bfd session"})
+"""Kinds of objects that have the addresses of the node at the other end of a cable."""
 _OF_SESSIONS: Final = frozenset({"frr", "bgp session"})
 """Kinds of objects whose names may have that of a port."""
 
@@ -42,7 +47,7 @@ class DifferingSetting:
     value: str
     expected: str
     against: str
-    """``plan``, ``siblings``, the other end of the link, or ``rule`` for what must hold in any fabric."""
+    """``plan``, ``siblings``, ``topology``, the other end of the link, or ``rule``: what must hold in any fabric."""
     kind: str = ""
     """The kind of the object: ``interface``, ``route``, ``sysctl``, ``port``, ..."""
     interface: str = ""
@@ -53,15 +58,18 @@ class DifferingSetting:
     """Causes and effects on packets at its place, and evidence there without a cause; empty if no effect is seen."""
 
 
-def with_differences(found: Diagnosis, recording: Recording, *, plan: bool) -> Diagnosis:
+def with_differences(
+    found: Diagnosis, recording: Recording, cables: Sequence[CrossedCable] = (), *, plan: bool
+) -> Diagnosis:
     """Return the diagnosis with the settings that differ at the end of its window: those with an effect first.
 
-    ``plan`` also compares with the fabric's plan. Recordings without the settings of nodes have no differences.
-    InvalidInput if a setting that is recorded cannot be read.
+    ``plan`` also compares with the fabric's plan. ``cables`` are in another port than in the topology. A recording
+    without the settings of nodes has no other differences. InvalidInput if a recorded setting cannot be read.
     """
+    plugged = [_cable(each, _places_of(found), recording.topology) for each in cables]
     moment = audit_at(read_audits(recording.folder), recording.clock.start + round(found.end * _NS))
     if moment is None:
-        return found
+        return replace(found, differing=_in_order(plugged))
     known = {name: node for name, node in moment.state.nodes.items() if name in recording.topology.by_name}
     try:
         differences = differences_without_plan(replace(moment.state, nodes=known), recording.topology)
@@ -75,10 +83,40 @@ def with_differences(found: Diagnosis, recording: Recording, *, plan: bool) -> D
     settings = [
         replace(_setting(each, places, recording.topology), protocol=protocols.get((each.node, each.object), ""))
         for each in _explained(differences)
+        if not _follows_from(cables, each)
     ]
     settings = without_details(settings, recording.topology)
-    shown = replace(found, differing=tuple(sorted(settings, key=lambda each: not each.touches)))
-    return with_setting_causes(shown, recording.topology)
+    shown = with_setting_causes(replace(found, differing=_in_order(settings)), recording.topology)
+    return replace(shown, differing=_in_order([*plugged, *shown.differing]))
+
+
+def _in_order(settings: Iterable[DifferingSetting]) -> tuple[DifferingSetting, ...]:
+    return tuple(sorted(settings, key=lambda each: not each.touches))
+
+
+def _cable(cable: CrossedCable, places: Iterable[tuple[str, str]], topology: Topology) -> DifferingSetting:
+    node, _, interface = cable.port.partition(":")
+    (link,) = (each for each in topology.links if cable.port in map(str, each.ends))
+    (planned,) = (str(end) for end in link.ends if str(end) != cable.port)
+    found = Difference(
+        node=node,
+        kind=_CABLE,
+        object=f"{_CABLE} {interface}",
+        field="other end",
+        value=cable.other_end,
+        expected=planned,
+        against=TOPOLOGY,
+        interface=interface,
+    )
+    return _setting(found, places, topology)
+
+
+def _follows_from(cables: Sequence[CrossedCable], found: Difference) -> bool:
+    """Return whether a route, neighbour or session of ports differs because their cables are swapped."""
+    ports = {end for cable in cables for end in (cable.port, cable.other_end)}
+    here = {end.partition(":")[2] for end in ports if end.partition(":")[0] == found.node}
+    words = {*f"{found.object} {found.value} {found.expected}".replace(",", " ").split()}
+    return found.kind in _OF_PEERS and bool(here & {found.interface, *words})
 
 
 def _explained(differences: Sequence[Difference]) -> list[Difference]:

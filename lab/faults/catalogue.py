@@ -31,6 +31,7 @@ from lab.faults.kinds.packet_faults import DscpRewritten, LinkCorrupt, LinkCut, 
 from lab.faults.kinds.port_faults import PortConfig
 from lab.faults.kinds.routing import DaemonKilled, DaemonStopped, EcmpHash, FrrConfig, OnePath
 from lab.faults.kinds.static_route import RoutingLoop, StaticRoute
+from lab.faults.kinds.swapped_cables import CableSwapped
 from lab.faults.kinds.tunnel import TunnelDscp
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 _ALL: Final[tuple[type[Fault[Any]], ...]] = (
     LinkDown, LinkCut, LinkLoss, LinkCorrupt, LinkDuplicate, LinkDelay, LinkJitter, LinkReorder,
-    LinkMtu, LinkRate,
+    LinkMtu, LinkRate, CableSwapped,
     PortConfig,
     PauseStorm, SlowReceiver, PausesIgnored, GlobalPause, MalformedPfc, BroadcastStorm,
     NotEct, DscpRewritten,

@@ -1,4 +1,4 @@
-"""Rows of the table of causes: addresses of hosts and their neighbours.
+"""Rows of the table of causes: addresses of hosts, their neighbours, and cables in a port with another address.
 
 No scenario shows these causes, so that they are named after the faults that produce them.
 """
@@ -8,9 +8,23 @@ from __future__ import annotations
 from typing import Final
 
 from lab.diagnose.causes.cause import Cause
-from lab.diagnose.symptoms import address_symptoms
+from lab.diagnose.symptoms import address_symptoms, crossed_cables
 
 ADDRESS_CAUSES: Final = (
+    Cause(
+        "cable-swapped", "the cables of two ports of a switch are in each other's port",
+        needs=(crossed_cables.hosts_are_crossed,),
+        supports=(address_symptoms.a_ping_is_not_answered,),
+        nearby=(
+            "acl-4791", "gid-index", "default-route-lost", "wrong-address", "wrong-gateway", "stale-neighbour",
+            "link-flap", "gray-loss",
+        ),
+        rival="wrong-address",
+        tell="rocelab lldp, or lldpctl on a switch: the neighbour of {place} is a port of another host",
+        fix="exchange the cables at {node}; or exchange the addresses of its two ports, if the cables are to stay",
+        words="All links are up, and addresses, routes and neighbours are as configured. Each port has the address of"
+        " the other port's host: the ARP requests of both hosts for their gateway stay unanswered.",
+    ),
     Cause(
         "stale-neighbour", "a node sends to a MAC address that its neighbour does not have",
         needs=(address_symptoms.sends_to_another_mac,),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.ip_stacks import DEFAULTS
 from lab.diagnose.symptom import Evidence, Sign
+from lab.diagnose.symptoms.crossed_cables import crossed_cables
 from lab.diagnose.symptoms.probes import pinging
 
 if TYPE_CHECKING:
@@ -21,13 +22,17 @@ _SMALL: Final = 1024
 
 
 def sends_to_another_mac(facts: WindowFacts) -> Iterator[Sign]:
-    """A node's neighbour entry has a MAC that neither ARP nor the NIC at the other end of the cable has."""
+    """A node's neighbour entry has a MAC that neither ARP nor the NIC at the other end of the cable has.
+
+    The two ends of a cable that is in another port than planned are correct neighbours.
+    """
+    crossed = {end for cable in crossed_cables(facts) for end in (cable.port, cable.other_end)}
     answers = {(each.port, each.address): each.macs for each in facts.asked if each.macs}
     for node, stack in facts.stacks.items():
         for (interface, address), mac in stack.neighbours.items():
             port = f"{node}:{interface}"
             real = answers.get((port, address)) or _mac(facts, facts.peer(port))
-            if real and mac not in real:
+            if real and mac not in real and port not in crossed:
                 says = f"sends packets for {address} to {mac}, but its neighbour has {' and '.join(sorted(real))}"
                 yield Sign(port, (Evidence(says=says, of=port, source="ip neigh", value=1, at=facts.end),), 0.96)
 

@@ -137,6 +137,17 @@ def limit_segments(batch: NetlinkBatch, index: int, segments: int) -> None:
     batch.add(encode(message, RTM_NEWLINK), f"segments of interface {index}")
 
 
+def move(batch: NetlinkBatch, index: int, namespace: int, *, name: str, new_index: int) -> None:
+    """Move an interface to another namespace, an open descriptor, under a name and index that are free there.
+
+    The kernel shuts it, and removes its addresses, routes, qdiscs and filters.
+    """
+    message = ifinfmsg()
+    message["index"] = index
+    message["attrs"] = [("IFLA_NET_NS_FD", namespace), ("IFLA_IFNAME", name), ("IFLA_NEW_IFINDEX", new_index)]
+    batch.add(encode(message, RTM_NEWLINK), f"{name} moved")
+
+
 def add_altname(batch: NetlinkBatch, index: int, altname: str) -> None:
     """Add an alternative, longer name to an interface (up to 127 characters)."""
     message = ifinfmsg()

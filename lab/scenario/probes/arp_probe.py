@@ -1,10 +1,13 @@
 """ARP probes: leaves probe their hosts; hosts probe their gateways, and another host of their network.
 
+Hosts that do not answer are probed at the other ports of their leaf that get no answers.
+
 The probed addresses are those of the fabric's plan, as for the pings of ``lab.scenario.probes.probe_traffic``.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Interface
 from typing import TYPE_CHECKING, Final
 
@@ -18,11 +21,13 @@ if TYPE_CHECKING:
 
     from lab.scenario.stage import Stage
 
-LONGEST_ARP: Final = 2
-"""Seconds: two requests, each with a second for answers."""
+LONGEST_ARP: Final = 4
+"""Seconds: two requests, each with a second for answers; as long again if leaves get no answers."""
 
 Asked = tuple[str, Question]
 """An ARP probe, and the node that sends it."""
+_Answered = tuple[Asked, frozenset[str]]
+"""An ARP probe, and the MAC addresses that answered."""
 
 
 def ask_around(stage: Stage, pairs: Sequence[str], absent: Collection[str] = ()) -> None:
@@ -36,10 +41,38 @@ def ask_around(stage: Stage, pairs: Sequence[str], absent: Collection[str] = ())
     except OSError as error:
         stage.recorder.note("gave up", said=f"no ARP: {error}")
         return
-    for (node, question), macs in zip(asked, answers, strict=True):
-        stage.recorder.note(
-            "asked", node=node, port=question.interface, address=str(question.target), answers=sorted(macs)
-        )
+    found = list(zip(asked, answers, strict=True))
+    for each, macs in [*found, *_at_other_ports(stage, found)]:
+        _record(stage, each, macs)
+
+
+def _record(stage: Stage, asked: Asked, macs: Collection[str]) -> None:
+    node, question = asked
+    stage.recorder.note(
+        "asked", node=node, port=question.interface, address=str(question.target), answers=sorted(macs)
+    )
+
+
+def _at_other_ports(stage: Stage, found: Sequence[_Answered]) -> list[_Answered]:
+    """Probe hosts that did not answer their switch at its other ports without answers: cables may be swapped.
+
+    Return the probes that were answered.
+    """
+    switches = {node.name for node in stage.fabric.topology.switches}
+    silent = [each for each, macs in found if not macs and each[0] in switches]
+    asked = [
+        (node, replace(question, interface=other.interface, source=other.source))
+        for node, question in silent
+        for there, other in silent
+        if node == there and question.interface != other.interface
+    ]
+    if not asked:
+        return []
+    try:
+        answers = ask([question for _, question in asked])
+    except OSError:
+        return []
+    return [(each, macs) for each, macs in zip(asked, answers, strict=True) if macs]
 
 
 def _on_links(stage: Stage, absent: Collection[str]) -> Iterator[Asked]:

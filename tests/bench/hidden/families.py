@@ -12,6 +12,7 @@ _MEMBERS: Final = {
     "route": ("route-differs", "routing-loop", "default-route-lost", "wrong-gateway", "vtep-unreachable"),
     "paths": ("hash-differs", "one-path-only", "hash-polarisation", "elephant-collision"),
     "neighbour": ("neighbour-differs", "stale-neighbour",),
+    "cabling": ("cable-swapped",),
     "address": ("address-differs", "wrong-address", "gid-index", "duplicate-mac"),
     "rdma-device": ("rdma-device-differs", "rdma-device-lost",),
     "rate": ("rate-differs", "link-rate", "slow-receiver"),

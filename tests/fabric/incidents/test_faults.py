@@ -17,8 +17,9 @@ import pytest
 from lab.backends import lifecycle
 from lab.backends.fabric_state import FabricState
 from lab.faults import fault_engine
-from lab.faults.fault_request import FaultRequest, parse_words
-from lab.faults.ledger import Ledger
+from lab.faults.fault_request import FaultRequest, parse_words, understand
+from lab.faults.ledger import Entry, Ledger
+from lab.kernel.netlink import links
 from lab.kernel.process.netns import Namespace
 from tests.fabric import snapshot
 from tests.fabric.command import TOPOLOGIES, hosts, rocelab, rocelab_json, running
@@ -109,6 +110,8 @@ KINDS: Final = {
     "link-loss h1 probability=100%": lambda: not pings("h1", H3),
     "link-corrupt h1--leaf1 probability=100%": lambda: not pings("h1", H3),
     "link-mtu leaf1--spine1 mtu=1500": lambda: "mtu 1500" in said("spine1", "ip", "link", "show", "swp1"),
+    "cable-swapped leaf1:swp3,leaf1:swp4": lambda: not pings("h1", H3) and at_far_end("leaf1", "swp3") == "h2",
+    "cable-swapped leaf1:swp1,leaf1:swp2": lambda: pings("h1", H3) and at_far_end("leaf1", "swp1") == "spine2",
     "power-lost leaf1": lambda: not any(interface(node, port, "LOWER_UP") for node, port in BEHIND_LEAF1),
     "daemon-killed leaf1": lambda: not session("spine1", "swp1"),
     "daemon-killed leaf1 daemon=bfdd": lambda: "bfdd" not in comms("leaf1"),
@@ -159,6 +162,13 @@ def interface(name: str, what: str, flag: str) -> bool:
     )
 
 
+def at_far_end(name: str, what: str) -> str:
+    """The node at the other end of an interface's veth pair."""
+    (shown,) = json.loads(said(name, "ip", "-d", "-j", "link", "show", what))
+    with_peer = {each: json.loads(said(each, "ip", "-j", "link")) for each in (*SWITCHES, *SERVERS)}
+    return next(each for each, links in with_peer.items() if shown["link_index"] in {one["ifindex"] for one in links})
+
+
 def session(name: str, what: str) -> bool:
     """Whether a switch has a BGP session there."""
     folder = str(FabricState(NAME).node_directory(name))
@@ -179,6 +189,39 @@ def test_a_fault_is_seen_and_its_healing_leaves_no_difference(fault: str, whole:
     entry = fault_engine.inject(lifecycle.open_fabric(NAME), FaultRequest(kind, place, parse_words(words)))
     until(KINDS[fault])
     assert fault_engine.running(lifecycle.open_fabric(NAME)) == (entry,)
+    assert fault_engine.heal(lifecycle.open_fabric(NAME), [entry.number]) == [entry]
+    until_state(whole)
+
+
+@pytest.mark.parametrize("moves", range(4))
+def test_cables_whose_swap_or_healing_is_interrupted_are_put_back(
+    moves: int, whole: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The swap ends after each of its four moves of an interface, and the healing after its first one."""
+    fabric = lifecycle.open_fabric(NAME)
+    left = moves
+
+    def some(*args: object, **named: object) -> None:
+        nonlocal left
+        if left == 0:
+            raise KeyboardInterrupt
+        left -= 1
+        move(*args, **named)  # type: ignore[arg-type]
+
+    move = links.move
+    request = FaultRequest("cable-swapped", "leaf1:swp1,leaf1:swp3", {})
+    fault = understand(fabric, request)
+    before = fault.look()
+    entry = Ledger.of(fabric.state).begin(
+        Entry(number=0, kind=request.kind, place=request.place, parameters={}, before=before)
+    )
+    with monkeypatch.context() as broken:
+        broken.setattr(links, "move", some)
+        with pytest.raises(KeyboardInterrupt):
+            fault.inject(before)
+        left = 1
+        with pytest.raises(KeyboardInterrupt):
+            fault.heal(before)
     assert fault_engine.heal(lifecycle.open_fabric(NAME), [entry.number]) == [entry]
     until_state(whole)
 
@@ -270,6 +313,8 @@ def test_nothing_of_a_fabric_outlives_it_with_its_faults(tmp_path: Path) -> None
         (("link-down", "h1", "--for", "x"), "--for: 'x' is not a time"),
         (("link-rate", "h1", "rate=25Mbit"), "has no lossless ports"),
         (("link-down", "h1", "--background"), "--background needs --after or --for"),
+        (("cable-swapped", "leaf1:swp3"), "leaf1:swp3 is not two ports of one switch"),
+        (("cable-swapped", "leaf1:swp3,leaf2:swp3"), "is not two ports of one switch"),
         (("process-stopped", "h1"), "no program ib_... runs in h1"),
     ],
 )

@@ -76,6 +76,15 @@ def sending(node: str, interface: str, address: str, mac: str) -> dict[str, Any]
 
 CASES: list[tuple[str, str, WindowFacts, WindowFacts]] = [
     (
+        "cable-swapped", "leaf1:swp3",
+        facts(
+            *(asked(port, address) for port, address in (("leaf1:swp3", "10.0.0.1"), ("leaf1:swp4", "10.0.0.3"))),
+            asked("leaf1:swp4", "10.0.0.1", MACS["h1:eth1"]), asked("leaf1:swp3", "10.0.0.3", MACS["h2:eth1"]),
+            ran=(SILENCE,),
+        ),
+        facts(asked("leaf1:swp3", "10.0.0.1", MACS["h1:eth1"]), asked("leaf1:swp4", "10.0.0.3", MACS["h2:eth1"])),
+    ),
+    (
         "stale-neighbour", "leaf1:swp3",
         facts(ran=(SILENCE,), leaf1=sending("leaf1", "swp3", ADDRESSES["h1"], NOBODY)),
         facts(leaf1=sending("leaf1", "swp3", ADDRESSES["h1"], MACS["h1:eth1"])),

@@ -91,7 +91,7 @@ def counted(fabric: Fabric, node: str, interface: str) -> dict[str, int]:
         "link-rate h1--leaf1 rate=5Mbit", "port-config leaf1 'set=ecn.3.kmin=2KB pfc.tx=false'",
         "slow-receiver h1 rate=2Mbit", "pauses-ignored h1", "not-ect h1", "dscp-rewritten h1 dscp=0",
         "cpu-starved h1", "gid-moved h1", "udp-filtered leaf1", "link-loss h1--leaf1 one-in=256 priority=3",
-        "link-reorder h1 probability=5% priority=3",
+        "link-reorder h1 probability=5% priority=3", "cable-swapped leaf1:swp1,leaf1:swp2",
         *(
             pytest.param(text, marks=pytest.mark.long)
             for text in (

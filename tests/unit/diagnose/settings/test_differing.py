@@ -13,6 +13,8 @@ from lab.audit.audited import AddressAudit, FrrLineAudit, InterfaceAudit, NodeAu
 from lab.audit.difference import Difference
 from lab.diagnose import differing
 from lab.diagnose.run import diagnose_run
+from lab.diagnose.symptom import Evidence
+from lab.diagnose.symptoms.crossed_cables import CrossedCable
 from lab.errors import InvalidInput
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.store import recording_folder as files
@@ -185,6 +187,40 @@ def test_the_other_end_of_a_link_that_differs_from_its_siblings_is_not_listed(tm
     recording.folder.audit.write_text(json.dumps(line) + "\n")
     found = diagnose_run(recording, "observe").differing
     assert [(each.node, each.setting, each.against) for each in found] == [("h1", "mtu", "siblings")]
+
+
+def cables() -> list[CrossedCable]:
+    """The uplinks of leaf1, swapped."""
+    return [
+        CrossedCable(port, other, Evidence("", port, "ip neigh", 1, 1.0))
+        for port, other in (("leaf1:swp1", "spine2:swp1"), ("leaf1:swp2", "spine1:swp1"))
+    ]
+
+
+def test_swapped_cables_are_listed_and_what_follows_from_them_is_not(tmp_path: Path) -> None:
+    """The plan has the MAC and the link-local address of the planned spine at each port."""
+    follows = (
+        Difference("leaf1", "neighbour", "neighbour 169.254.0.1 swp1", "mac", "b", "a", "plan", "swp1"),
+        Difference("leaf1", "route", "route 10.254.0.1/32", "next hops", "via x dev swp2", "via x dev swp1", "plan"),
+        Difference("spine1", "bfd session", "bfd session swp1 fe80::3", "presence", "absent", "present", "plan"),
+    )
+    recording = recorded(tmp_path / "run", (*PLANNED, *follows))
+    found = differing.with_differences(diagnose_run(recording, "observe"), recording, cables(), plan=True)
+    listed = [each for each in found.differing if each.kind == "cable"]
+    assert [(each.node, each.object, each.value, each.expected, each.against) for each in listed] == [
+        ("leaf1", "cable swp1", "spine2:swp1", "spine1:swp1", "topology"),
+        ("leaf1", "cable swp2", "spine1:swp1", "spine2:swp1", "topology"),
+    ]
+    assert {each.kind for each in found.differing} == {"cable", "route", "interface", "sysctl"}
+    assert {each.object for each in found.differing if each.kind == "route"} == {"route 10.0.0.8/31"}
+
+
+def test_swapped_cables_are_listed_without_recorded_settings(tmp_path: Path) -> None:
+    recording = begun(tmp_path / "run")
+    during(recording, "observe", lambda _: None)
+    made = Recording.open(recording.finished())
+    found = differing.with_differences(diagnose_run(made, "observe"), made, cables(), plan=True)
+    assert [(each.object, each.touches) for each in found.differing] == [("cable swp1", ()), ("cable swp2", ())]
 
 
 def test_recordings_without_settings_have_none(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from lab.scenario.probes import arp_probe
 from lab.scenario.probes.arp_probe import ask_around
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pytest
 
@@ -30,18 +30,22 @@ SIX = ROUTED + "routing: {host_family: ipv6}\n"
 
 
 def asked(
-    text: str, pairs: Sequence[str], monkeypatch: pytest.MonkeyPatch, answers: tuple[str, ...] = ()
+    text: str,
+    pairs: Sequence[str],
+    monkeypatch: pytest.MonkeyPatch,
+    answers: tuple[str, ...] = (),
+    ask: Callable[[Sequence[Question]], list[frozenset[str]]] | None = None,
 ) -> list[dict[str, Any]]:
-    """What is noted of a topology of which each question is answered by these."""
+    """What is noted of a topology of which each question is answered by these, or as ``ask`` does."""
     topology = load_topology(text)
     notes: list[dict[str, Any]] = []
     fabric = SimpleNamespace(topology=topology, plan=plan_addresses(topology), namespace=lambda node: f"rl-{node}")
     recorder = SimpleNamespace(note=lambda text, **data: notes.append({"text": text, **data}))
 
-    def ask(questions: Sequence[Question]) -> list[frozenset[str]]:
+    def all_answer(questions: Sequence[Question]) -> list[frozenset[str]]:
         return [frozenset(answers) for _ in questions]
 
-    monkeypatch.setattr(arp_probe, "ask", ask)
+    monkeypatch.setattr(arp_probe, "ask", ask or all_answer)
     ask_around(SimpleNamespace(fabric=fabric, recorder=recorder), pairs)  # type: ignore[arg-type]
     return notes
 
@@ -61,6 +65,26 @@ def test_in_a_network_hosts_ask_for_the_gateway_and_for_each_other(monkeypatch: 
     assert {(each["node"], each["address"]) for each in notes} == {
         ("h1", "10.1.10.1"), ("h2", "10.1.10.1"), ("h1", "10.1.10.3"), ("h2", "10.1.10.2"),
     }  # fmt: skip
+
+
+def test_hosts_that_do_not_answer_are_probed_at_the_other_silent_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cables of h1 and h2 are swapped at leaf1, and h3 answers at its own port, so that no other port asks it."""
+    at = {("swp2", "10.0.0.3"): "mac of h2", ("swp3", "10.0.0.1"): "mac of h1", ("swp4", "10.0.0.5"): "mac of h3"}
+    text = ROUTED.replace("hosts_per_leaf: 1", "hosts_per_leaf: 3").replace("leaves: 2", "leaves: 1")
+    questions: list[tuple[str, str]] = []
+
+    def ask(of: Sequence[Question]) -> list[frozenset[str]]:
+        pairs = [(each.interface, str(each.target)) for each in of]
+        questions.extend(pairs)
+        return [frozenset({at[pair]} if pair in at else ()) for pair in pairs]
+
+    notes = asked(text, [], monkeypatch, ask=ask)
+    found = {(each["port"], each["address"]): each["answers"] for each in notes if each["node"] == "leaf1"}
+    assert found == {
+        ("swp2", "10.0.0.1"): [], ("swp3", "10.0.0.3"): [], ("swp4", "10.0.0.5"): ["mac of h3"],
+        ("swp2", "10.0.0.3"): ["mac of h2"], ("swp3", "10.0.0.1"): ["mac of h1"],
+    }  # fmt: skip
+    assert ("swp4", "10.0.0.1") not in questions
 
 
 def test_there_is_no_arp_of_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,9 +120,9 @@ def test_what_was_not_counted_is_not_noted_as_lost(
     assert [note["text"] for note in stage.recorder.kept] == ["gave up" if failure else "held back"]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(("rate", "seconds"), [("100Mbit", 11), ("1Mbit", 118)])
+@pytest.mark.parametrize(("rate", "seconds"), [("100Mbit", 13), ("1Mbit", 120)])
 def test_the_longest_time_of_the_probes_depends_on_the_slowest_link(rate: str, seconds: int) -> None:
-    """32 paths, 100 rounds of 1050 octets at a quarter of the rate, and 9.5 s of pings, ARP and waiting."""
+    """32 paths, 100 rounds of 1050 octets at a quarter of the rate, and 11.5 s of pings, ARP and waiting."""
     topology = load_topology(
         f"name: slow\ndefaults: {{rate: {rate}, mtu: 9000}}\nqos: pfc-ecn\n"
         "generate: {shape: leaf-spine, spines: 2, leaves: 2, hosts_per_leaf: 1}\n"
