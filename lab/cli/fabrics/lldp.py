@@ -10,12 +10,13 @@ from lab.cli.kit.complete import FabricOption
 from lab.cli.kit.open_fabric import reading
 from lab.cli.kit.option_value import read_value
 from lab.cli.kit.output import JsonFlag, print_json, stdout, table
-from lab.errors import ExitCode
+from lab.errors import ExitCode, OperationFailed
 from lab.units import counted, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lab.backends.backend import Fabric
     from lab.routing.lldp.cabling import CabledPort
 
 _HEADS = ("node", "port", "expected", "seen", "state")
@@ -32,12 +33,14 @@ def lldp(
     """Compare the cabling that LLDP sees with the topology.
 
     lldpd runs in every node while the command runs, and sends a frame each second. Exit code 0 if every port has the
-    planned neighbour, 1 if one has another neighbour, 3 if a neighbour is not seen.
+    planned neighbour, 1 if one has another neighbour, 3 if a neighbour is not seen. The topology of an adopted lab is
+    its containerlab file.
     """
     from lab.routing.lldp.cabling import examine_cabling  # noqa: PLC0415 - netlink, for which --help does not wait
 
     seconds = read_value("--wait", wait, parse_time)
     with reading(fabric) as opened:
+        _refuse_missing(opened)
         namespaces = {node.name: opened.namespace(node.name) for node in opened.topology.nodes}
         ports = examine_cabling(opened.topology, namespaces, seconds)
         name = opened.name
@@ -47,6 +50,13 @@ def lldp(
     else:
         _show(name, ports, every)
     raise typer.Exit(code)
+
+
+def _refuse_missing(fabric: Fabric) -> None:
+    """Raise OperationFailed if a container is gone: its namespace stays as long as rocelab has a name for it."""
+    for node, complaint in fabric.backend.complaints(fabric.state).items():
+        said, _, remedy = complaint.partition(": ")
+        raise OperationFailed(f"{node}: {said}", remedy)
 
 
 def exit_code(ports: Sequence[CabledPort]) -> ExitCode:
