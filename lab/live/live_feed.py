@@ -9,6 +9,8 @@ An update has the keys that changed something:
 - ``pauses``: port, priority, start, and end or null, in µs
 - ``qps``: NIC, QPN, peer's QPN, type, state and program of each queue pair that changed
 - ``events``: ``at`` (µs), ``word``, ``text``, ``nodes``, ``ports``
+- ``unlisted``: number of events that are left out, because there were too many at a time
+- ``gaps``: how often the kernel dropped news of links, because its buffer was full
 - ``commands``: ``at`` (µs), ``typed``, ``output``, ``code``
 
 A snapshot has the same keys, with everything that exists.
@@ -51,11 +53,15 @@ if TYPE_CHECKING:
 _NS: Final = 10**9
 _US: Final = 1000
 _MOST_EVENTS: Final = 50
-"""Maximum number of events in one update; a last one reports how many more there were."""
+"""Maximum number of events in one update; the others are counted."""
+_MOST_STEPS: Final = 25
+"""Maximum number of these that are steps of jobs: others of the same time are more important."""
 MOST_LIMITED: Final = 256
 """Maximum number of QPs with a rate limit that are followed at a time."""
 _SILENT: Final = 2 * routing_sessions.INTERVAL
 """Nanoseconds within which a daemon that is reported as silent again is still silent, and not again."""
+_STEP: Final = "Job"
+"""The word of events that are steps of jobs, which the page drops first."""
 _OUTPUT: Final = 10_000
 """Maximum number of characters of a command's output."""
 
@@ -108,6 +114,9 @@ class LiveFeed:
         """Whether each port of the fabric is up."""
         self._sessions = SessionStates()
         self._silent: dict[tuple[str, str], int] = {}
+        self._nodes: list[str] = []
+        self._gaps: dict[str, int] = {}
+        """When the kernel's last dropped news of each node were reported, in ns."""
         self._numbers: dict[tuple[str, ...], int] = {}
         self._values: dict[int, int] = {}
         self._next = 0
@@ -115,7 +124,7 @@ class LiveFeed:
         self._qps: dict[tuple[str, int], list[Any]] = {}
         self._recovered: dict[str, None] = {}
         """QPs that are followed, but not limited any more, the one that recovered first at the front."""
-        self._pending: dict[str, list[Any]] = {}
+        self._pending: dict[str, Any] = {}
         self.name = ""
         self.time = ""
         self.start = 0
@@ -176,6 +185,7 @@ class LiveFeed:
         highest = max((int(each.words.max()) for each in self._sections.values() if each.words.size), default=-1)
         self._words = np.zeros(highest + 1, np.uint64)
         self._ports = PortEventFrames(header["port_events"]) if header.get("port_events") else None
+        self._nodes = [str(node["name"]) for node in header["nodes"]]
         self._news = KernelNews(header["nodes"])
         self._links = {str(port): bool(up) for port, up in header.get("links", {}).items()}
         for port, up in self._links.items():
@@ -286,6 +296,18 @@ class LiveFeed:
                 self._take_command(ns, told)
             case "job":
                 self._take_step(ns, place, told)
+            case "recorder" if known["kind"] == "news_lost":
+                self._take_gap(ns, at, int(told["number"]))
+
+    def _take_gap(self, ns: int, at: int, number: int) -> None:
+        """Count dropped news of the kernel, and report them once a second for each node."""
+        self._pending["gaps"] = self._pending.get("gaps", 0) + 1
+        node = self._nodes[number]
+        if ns - self._gaps.get(node, 0) > _NS:
+            self._gaps[node] = ns
+            self._tell(
+                at, "Recorder", f"the kernel dropped news of {node}: changes of its links may be missing", node
+            )
 
     def _is_known_silent(self, ns: int, node: str, told: Mapping[str, Any]) -> bool:
         """Return whether a daemon that does not answer was already reported."""
@@ -323,7 +345,7 @@ class LiveFeed:
         waits = format_time(int(told["communication"]) / _NS)
         step = f"{told['job']}, step {told['step']} of rank {told['rank']} at {place}"
         ended = (int(told.get("ns", ns)) - self.start) // _US
-        self._tell(ended, "Job", f"{step}: {took}, {waits} of it communication", place)
+        self._tell(ended, _STEP, f"{step}: {took}, {waits} of it communication", place)
 
     def _take_queue_pair(self, row: Mapping[str, Any]) -> None:
         nic, qpn = f"{row['node']}:{row['interface']}", int(row["qpn"])
@@ -371,11 +393,12 @@ class LiveFeed:
 
     def _tell(self, at: int, word: str, text: str, place: str) -> None:
         events = self._pending.setdefault("events", [])
-        if len(events) < _MOST_EVENTS:
+        steps = sum(each["word"] == _STEP for each in events) if word == _STEP else 0
+        if len(events) < _MOST_EVENTS and steps < _MOST_STEPS:
             ports = [place] if ":" in place else []
             events.append({"at": at, "word": word, "text": text, "nodes": _nodes(place), "ports": ports})
         else:
-            events[-1] = {"at": at, "word": "", "text": "more events at this time", "nodes": [], "ports": []}
+            self._pending["unlisted"] = self._pending.get("unlisted", 0) + 1
 
 
 def _nodes(place: str) -> list[str]:

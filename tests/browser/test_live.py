@@ -288,6 +288,34 @@ def test_a_recording_is_started_and_stopped(tab: Tab, running: Running) -> None:
     until(tab, f"{TEXT.format('record-state')} === 'saved: rocelab report clos-1'")
 
 
+ITEMS = "[...document.querySelectorAll('#steps li')].map((it) => it.textContent)"
+
+
+def test_a_fast_job_leaves_other_events_and_says_how_many_are_missing(tab: Tab, running: Running) -> None:
+    """Its steps are dropped before a session that changed at the beginning."""
+    running.event(source="routing", kind="bgp", node="leaf1", interface="swp1", state="Idle", before="Established")
+    running.move(1)
+    assert tab.run("document.getElementById('unlisted').hidden")
+    for sample in range(20):
+        for number in range(20):
+            step = 20 * sample + number
+            running.event(
+                source="job", kind="step", job="fast", rank=0, node="h1", interface="eth1", step=step,
+                compute=1000, communication=1000,
+            )  # fmt: skip
+        running.event(source="recorder", kind="news_lost", number=0)
+        running.move(1)
+    running.move(SECOND)
+    until(tab, f"{TEXT.format('unlisted')} !== ''")
+    until(tab, f"{TEXT.format('unlisted')}.startsWith('200 events are not listed')")
+    assert "The kernel dropped news 20 times" in tab.run(TEXT.format("unlisted"))
+    items = tab.run(ITEMS)
+    assert sum("of rank 0" in each for each in items) == 200
+    assert sum("Established to Idle" in each for each in items) == 1
+    assert any("step 399 of rank 0" in each for each in items)
+    assert not any("step 199 of rank 0" in each for each in items)
+
+
 def test_memory_is_bounded_and_the_past_remains(browser: Chromium, running: Running) -> None:
     """With room for 600 samples: the oldest are thinned out, counters and the whole time remain."""
     page, policy = running.live.server._page

@@ -3,7 +3,7 @@
 const LAG = 0.3;            // s that the present is behind the last sample: pauses arrive that late
 const MOST_VALUES = 4e6;    // values of all series together; above that, older samples are thinned out
 const MOST_SAMPLES = 12000, FEWEST_SAMPLES = 600;
-const MOST_PAUSES = 200000, MOST_EVENTS = 300, MOST_QP_CHANGES = 4000;
+const MOST_PAUSES = 200000, MOST_EVENTS = 300, MOST_STEPS = 200, MOST_QP_CHANGES = 4000;
 const REDRAW = 250, REPLOT = 1000, WAIT = 100, RETRY = 1000;   // ms
 const COUNTED = ["ports", "again"];
 
@@ -89,17 +89,40 @@ function insert(list, made, box, item) {
   const number = list.findLastIndex((each) => each.at <= made.at) + 1;
   list.splice(number, 0, made);
   if (box) box.insertBefore(item, box.children[number] || null);
-  if (list.length <= MOST_EVENTS) return;
-  list.shift();
-  if (box) box.firstChild.remove();
+  if (list.length > MOST_EVENTS) remove(list, 0, box);
 }
 
+function remove(list, number, box) {
+  list.splice(number, 1);
+  if (box) box.children[number].remove();
+}
+
+// Steps of a fast job would leave no room for other events: they have their own maximum.
+let stepCount = 0, unlisted = 0, gaps = 0, suspended = false;
 function addEvent({at, ...event}) {
   const step = {...event, at: Math.max(0, seconds(at)), bound: ""};
   if (!run.steps.length) $("steps").replaceChildren();
-  insert(run.steps, step, $("steps"), stepItem(step));
-  insert(run.moments, {at: step.at, what: event.text});
+  const number = run.steps.findLastIndex((each) => each.at <= step.at) + 1;
+  run.steps.splice(number, 0, step);
+  run.moments.splice(number, 0, {at: step.at, what: event.text});
+  $("steps").insertBefore(stepItem(step), $("steps").children[number] || null);
   shownStep = -1;
+  if (event.word === "Job") stepCount++;
+  if (stepCount <= MOST_STEPS && run.steps.length <= MOST_EVENTS) return;
+  const oldest = stepCount > MOST_STEPS ? run.steps.findIndex((each) => each.word === "Job") : 0;
+  if (run.steps[oldest].word === "Job") stepCount--;
+  remove(run.steps, oldest, $("steps"));
+  remove(run.moments, oldest);
+  unlisted++;
+}
+
+function showUnlisted() {
+  const lines = [];
+  if (unlisted) lines.push(`${unlisted} events are not listed: ${MOST_EVENTS} are kept, ${MOST_STEPS} of them steps of jobs.`);
+  if (gaps) lines.push(`The kernel dropped news ${gaps} times: changes of links may be missing.`);
+  if (suspended) lines.push("The page was suspended: events of that time are missing.");
+  $("unlisted").textContent = lines.join(" ");
+  $("unlisted").hidden = !lines.length;
 }
 
 function addCommand({at, ...command}) {
@@ -126,6 +149,7 @@ function append(update) {
   run.times.push(update.t - lastTime);
   lastTime = update.t;
   if (update.reset && !first) {
+    suspended = true;
     forgetMissing(new Set((update.series || []).map(([number]) => number)));
     for (const pair of existing(qpChanges, Infinity)) qpChanges.push({...pair, at: seconds(update.t), state: "gone"});
   }
@@ -135,6 +159,8 @@ function append(update) {
   for (let i = 0; i < values.length; i += 2) setValue(values[i], values[i + 1], index);
   for (const pause of update.pauses || []) setPause(pause);
   for (const event of update.events || []) addEvent(event);
+  unlisted += update.unlisted || 0;
+  gaps += update.gaps || 0;
   for (const command of update.commands || []) addCommand(command);
   for (const pair of update.qps || []) addQueuePair(pair, seconds(update.t));
 }
@@ -309,7 +335,7 @@ async function ask() {
     over = true;
     complain(`${told.ended}. What was seen until then can still be rewound.`);
   }
-  if (told.updates.length) { thin(); forgetPauses(); }
+  if (told.updates.length) { thin(); forgetPauses(); showUnlisted(); }
   if (run.times.length && told.updates.length) planRedraw();
   showRecording(told.recording);
 }
@@ -347,6 +373,7 @@ function beginLive() {
   history.replaceState(null, "", location.pathname);
   begin();
   document.querySelector(".legend .key.fault").parentNode.replaceChildren(element("span", {class: "key cross"}, "×"), " link down");
+  $("steps").before(element("p", {id: "unlisted", class: "hint", role: "status", hidden: ""}));
   $("steps").replaceChildren(element("li", {class: "legend"}, "Nothing has happened since this page was opened."));
   for (const hint of $("commands").querySelectorAll(".hint")) hint.textContent = "No command was run since this page was opened.";
   $("state").addEventListener("click", goLive);

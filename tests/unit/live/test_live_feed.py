@@ -258,6 +258,35 @@ def test_a_burst_of_events_is_bounded(tmp_path: Path) -> None:
     made.sample()
     found = updates_of(made)[1]
     assert max(len(update.get("events", [])) for update in found) == 50
+    assert sum(update.get("unlisted", 0) for update in found) == 950
+
+
+def test_steps_of_a_fast_job_leave_room_for_other_events(tmp_path: Path) -> None:
+    made = storm(tmp_path)
+    for number in range(200):
+        made.event(
+            made.ns, source="job", kind="step", job="fast", rank=0, node="h3", interface="eth1", step=number,
+            compute=1000, communication=1000,
+        )  # fmt: skip
+    made.event(made.ns, source="routing", kind="zebra", node="leaf1", state="gone")
+    made.sample()
+    (update,) = (each for each in updates_of(made)[1] if "events" in each)
+    assert [each["word"] for each in update["events"]] == ["Job"] * 25 + ["Routing"]
+    assert update["unlisted"] == 175
+
+
+def test_dropped_news_of_the_kernel_are_counted_and_reported_once_a_second(tmp_path: Path) -> None:
+    made = storm(tmp_path)
+    for number in range(30):
+        made.event(made.ns, source="recorder", kind="news_lost", number=0)
+        if number == 14:
+            made.sample()
+    made.sample()
+    found = updates_of(made)[1]
+    assert [each["gaps"] for each in found if "gaps" in each] == [15, 15]
+    (event,) = (event for each in found for event in each.get("events", ()))
+    node = event["nodes"][0]
+    assert event["text"] == f"the kernel dropped news of {node}: changes of its links may be missing"
 
 
 def test_the_last_queue_pair_is_gone_from_the_snapshot(tmp_path: Path) -> None:
