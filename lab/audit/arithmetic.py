@@ -429,9 +429,10 @@ def _of_missing(
 def _of_unadvertised(
     having: Mapping[str, set[str]], owner_of: Mapping[str, str], state: FabricAudit, topology: Topology
 ) -> Iterator[Difference]:
-    """Yield networks of hosts that no other switch has a route to, if other switches have most of that IP version.
+    """Yield networks of hosts that no other switch has a route to, if they are those of few switches.
 
-    A shorter prefix is a route to them, too, unless it is a default route.
+    Most networks of that IP version have routes elsewhere, or at least as many switches have all of theirs advertised
+    as have not. A shorter prefix is a route to them, too, unless it is a default route.
     """
     if any("route" in unread_kinds(state.nodes[each.name]) for each in topology.switches if each.name in state.nodes):
         return
@@ -453,7 +454,8 @@ def _of_unadvertised(
     silent = [each for each, others in routed.items() if not others]
     of_version = Counter(":" in each for each in routed)
     few = {version for version, count in Counter(":" in each for each in silent).items()
-           if of_version[version] >= FEWEST and 2 * count < of_version[version]}  # fmt: skip
+           if (of_version[version] >= FEWEST and 2 * count < of_version[version])
+           or _is_of_few(version, routed, owner_of)}  # fmt: skip
     routes: dict[str, set[str]] = defaultdict(set)
     for name in (each.name for each in topology.switches if each.name in state.nodes):
         for route in state.nodes[name].routes:
@@ -466,3 +468,10 @@ def _of_unadvertised(
                 node=owner_of[prefix], kind="route", object=f"route {prefix}", field=ADVERTISED, value="no",
                 expected="yes", against=RULE,
             )  # fmt: skip
+
+
+def _is_of_few(version: bool, routed: Mapping[str, set[str]], owner_of: Mapping[str, str]) -> bool:
+    """Return whether no more switches have networks of an IP version without routes elsewhere than have none."""
+    mine = {prefix: others for prefix, others in routed.items() if (":" in prefix) == version}
+    silent = {owner_of[prefix] for prefix, others in mine.items() if not others}
+    return 2 * len(silent) <= len({owner_of[prefix] for prefix in mine})

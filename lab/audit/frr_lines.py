@@ -18,7 +18,7 @@ from lab.audit.placement import ADDRESS, FEWEST, PORT, generic
 from lab.audit.siblings import SIBLINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from lab.audit.audited import FabricAudit, NodeAudit
     from lab.audit.placement import FabricRoles
@@ -34,6 +34,7 @@ _IDENTITY: Final = frozenset({"description", "net"})
 """Words of lines that identify their node or port."""
 _DIRECTIONS: Final = frozenset({"in", "out"})
 """Words that follow the name of a list or route map."""
+_REDISTRIBUTE: Final = "redistribute "
 _GROUP: Final = "<peer-group>"
 """In place of the name of a peer group that only one node has."""
 _AS: Final = "<peer-AS>"
@@ -85,10 +86,12 @@ class _SlotLines:
     """The AS number of the node at the other end of the port; "" if not known."""
 
 
-def of_frr_lines(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+def of_frr_lines(state: FabricAudit, placement: FabricRoles, silent: Collection[str] = ()) -> Iterator[Difference]:
     """Yield the lines that most slots of the same role have otherwise.
 
     With two slots of a role, all switches or ports of switches have to agree, and among them the other of the two.
+    Of ``silent`` switches, whose networks no other switch has, it is enough that the others redistribute something
+    else.
     """
     narrow: dict[str, list[_SlotLines]] = defaultdict(list)
     wide: dict[str, list[_SlotLines]] = defaultdict(list)
@@ -108,6 +111,8 @@ def of_frr_lines(state: FabricAudit, placement: FabricRoles) -> Iterator[Differe
             elif len(members) > 1:
                 every = wide[placement.roles(slot.node, slot.interface)[1]]
                 yield from _of_slot(slot, every, unanimous=True)
+                if slot.node in silent and not slot.interface:
+                    yield from _of_silent(slot, [each for each in members if each.node not in silent])
 
 
 def _as_number(node: NodeAudit) -> str:
@@ -176,8 +181,23 @@ def _generic_context(context: str, interface: str) -> str:
 
 def _of_slot(slot: _SlotLines, siblings: Sequence[_SlotLines], *, unanimous: bool) -> Iterator[Difference]:
     usual = _Usual(siblings, unanimous=unanimous)
-    extra = [line for line in slot.lines if usual.is_foreign(line)]
-    for line in usual.missing(slot):
+    yield from _compared(slot, usual.missing(slot), [line for line in slot.lines if usual.is_foreign(line)])
+
+
+def _of_silent(slot: _SlotLines, others: Sequence[_SlotLines]) -> Iterator[Difference]:
+    """Yield what all other slots redistribute, and one that advertises nothing does not."""
+
+    def redistributed(each: _SlotLines) -> set[_GenericLine]:
+        return {line for line in each.lines if line.text.startswith(_REDISTRIBUTE)}
+
+    common = set.intersection(*map(redistributed, others)) if others else set()
+    foreign = redistributed(slot) - {line for each in others for line in each.lines}
+    missing = [line for line in common if line not in slot.lines and line.context in slot.contexts]
+    yield from _compared(slot, sorted(missing, key=_order), sorted(foreign, key=_order))
+
+
+def _compared(slot: _SlotLines, missing: Iterable[_GenericLine], extra: list[_GenericLine]) -> Iterator[Difference]:
+    for line in missing:
         changed = next((each for each in extra if line.start and each.setting == line.setting), None)
         if changed is not None:
             extra.remove(changed)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lab.audit.arithmetic import of_arithmetic
+from lab.audit.arithmetic import ADVERTISED, of_arithmetic
 from lab.audit.difference import Difference, first_of_each
 from lab.audit.frr_lines import of_frr_lines
+from lab.audit.link_costs import is_of_link, link_costs, of_link_costs
 from lab.audit.link_ends import of_link_ends
 from lab.audit.placement import FabricRoles
 from lab.audit.siblings import SIBLINGS, of_siblings
@@ -24,6 +25,10 @@ def differences_without_plan(state: FabricAudit, topology: Topology) -> list[Dif
     placement = FabricRoles(topology)
     found += of_arithmetic(state, placement)
     found += of_siblings(state, placement)  # before those of link ends: siblings show which end is wrong
-    found += of_frr_lines(state, placement)
+    costs = link_costs(state, placement)
+    silent = {each.node for each in found if each.field == ADVERTISED}
+    lines = of_frr_lines(state, placement, silent)
+    found += [each for each in lines if not is_of_link(each, costs, placement)]
     found += of_link_ends(state, topology)
+    found += of_link_costs(costs, placement)
     return first_of_each(found)

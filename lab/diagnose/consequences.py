@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from ipaddress import ip_address, ip_network
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface, ip_network
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.arithmetic import ADVERTISED, LEARNED
 from lab.audit.frr_lines import is_definition
 from lab.diagnose.causes.setting_fixes import is_unlearned
 from lab.diagnose.causes.setting_kinds import kind_of
+from lab.model.topology import Role
+from lab.routing.paths.distance import distances
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from lab.audit.audited import NodeAudit
     from lab.diagnose.differing import DifferingSetting
     from lab.model.topology import Topology
 
@@ -93,16 +97,84 @@ def _applies_to(rule: Sequence[str], session: DifferingSetting) -> bool:
     return to == "all" or (_leads_to(to, session) if peer else to.startswith(_LINK_LOCAL))
 
 
-def without_details(settings: Sequence[DifferingSetting], topology: Topology) -> list[DifferingSetting]:
+@dataclass(frozen=True)
+class RoutePaths:
+    """The shortest paths of a fabric, by which its routes are advertised."""
+
+    topology: Topology
+    owners: Mapping[IPv4Network | IPv6Network, Collection[str]] = field(default_factory=dict)
+    """The switches with an address in each network."""
+    _distances: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def passes(self, route: DifferingSetting, session: DifferingSetting) -> bool:
+        """Return whether a route is advertised over a session, or by the node of a setting without a session.
+
+        True if that is not known: for networks without an owner, routes of VRFs, and sessions over several links.
+        """
+        prefix, *words = words_of(route) or [""]
+        if "table" in words or (_peer_of(session) and not peer_of(self.topology, session.node, session.interface)):
+            return True
+        owners = self._owners_in(prefix)
+        return not owners or any(self.leads(owner, route.node, session) for owner in owners)
+
+    def leads(self, owner: str, node: str, session: DifferingSetting) -> bool:
+        """Return whether a shortest path from one switch to another has a session's link, or a setting's node.
+
+        Of a switch's own networks, any of its sessions is on the path.
+        """
+        peer = peer_of(self.topology, session.node, session.interface).partition(":")[0]
+        ends = {session.node, peer} - {""}
+        there, here = self._from(owner), self._from(node)
+        if owner == node:
+            return owner in ends
+        if node not in there or session.node not in there:
+            return True
+        if peer not in there:
+            return there[session.node] + here[session.node] == there[node]
+        either = ((session.node, peer), (peer, session.node))
+        return any(there[one] + 1 + here[other] == there[node] for one, other in either)
+
+    def _owners_in(self, prefix: str) -> set[str]:
+        try:
+            network = ip_network(prefix, strict=False)
+        except ValueError:  # of a damaged recording
+            return set()
+        if found := self.owners.get(network):
+            return {*found}
+        return {
+            name
+            for each, names in self.owners.items()
+            if each.version == network.version and each.overlaps(network)
+            for name in names
+        }
+
+    def _from(self, node: str) -> dict[str, int]:
+        if node not in self._distances:
+            self._distances[node] = distances(self.topology, node)
+        return self._distances[node]
+
+
+def owners_of_networks(nodes: Iterable[NodeAudit]) -> dict[IPv4Network | IPv6Network, set[str]]:
+    """Return the switches with an address in each network, except for link-local ones."""
+    found: dict[IPv4Network | IPv6Network, set[str]] = {}
+    for node in nodes:
+        for each in node.addresses if node.role != Role.HOST else ():
+            if each.scope == "global":
+                found.setdefault(ip_interface(each.address).network, set()).add(node.name)
+    return found
+
+
+def without_details(settings: Sequence[DifferingSetting], paths: RoutePaths) -> list[DifferingSetting]:
     """Leave out what a setting at another place or of another kind explains, whatever its effect on packets.
 
-    - learned routes that are missing, or over fewer paths, if a routing session or its configuration differs; one
-      that drops packets only if a line of its node's configuration names the network, like an aggregate
+    - learned routes that are missing, or over fewer paths, if a routing session by which they are advertised differs,
+      or its configuration; one that drops packets only if a line of its node's configuration names the network, like
+      an aggregate
     - a learned route to a network that its node has an address in now
     - link-local addresses, and routes by a port, if IPv6 is off there
     - sessions that are down, if the other end has no such session
     """
-    routed = any(map(_changes_routes, settings))
+    routing = [each for each in settings if _changes_routes(each)]
     attached = {(each.node, net) for each in settings if (net := _new_network(each))}
     bare = {(each.node, each.interface) for each in settings if each.kind == "sysctl" and _is_ipv6_off(each)}
     named = {(each.node, word) for each in settings if each.kind == "frr" for word in each.object.split()}
@@ -115,11 +187,14 @@ def without_details(settings: Sequence[DifferingSetting], topology: Topology) ->
             learned = is_unlearned(each) or (_is_chosen(each) and not dropped)
             hops = {*f"{each.expected} {each.value}".replace(",", " ").split()}
             over = any(node == each.node and port in hops for node, port in bare)
-            return (learned and routed) or (is_unlearned(each) and (each.node, prefix) in attached) or over
+            routed = learned and any(paths.passes(each, session) for session in routing)
+            return routed or (is_unlearned(each) and (each.node, prefix) in attached) or over
         if each.kind == "address" and words_of(each)[:1] and words_of(each)[0].startswith(_LINK_LOCAL):
             return (each.node, each.interface) in bare
         return (
-            each.kind == "bfd session" and is_state(each) and peer_of(topology, each.node, each.interface) in absent
+            each.kind == "bfd session"
+            and is_state(each)
+            and peer_of(paths.topology, each.node, each.interface) in absent
         )
 
     return [each for each in settings if not follows(each)]

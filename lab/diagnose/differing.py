@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from lab.audit.arithmetic import RULE
 from lab.audit.difference import ABSENT, PLAN, PRESENCE, Difference, first_of_each
+from lab.audit.intended import Intentions
+from lab.audit.placement import FabricRoles
 from lab.audit.siblings import SIBLINGS
 from lab.audit.without_plan import differences_without_plan
-from lab.diagnose.consequences import without_details
+from lab.diagnose.consequences import RoutePaths, owners_of_networks, without_details
 from lab.diagnose.setting_causes import with_setting_causes
 from lab.diagnose.symptom import matches
 from lab.telemetry.read.audits import audit_at, read_audits
@@ -54,6 +56,10 @@ class DifferingSetting:
     """The interface that the object belongs to; empty for none."""
     protocol: str = ""
     """The protocol of a route as it is, like ``bgp``; empty for other objects and routes that are missing."""
+    intended: bool = False
+    """Whether one node of its role may have it by intent, like a neighbour outside of the fabric."""
+    harmless: bool = False
+    """Whether it changes nothing for packets as it is, like a neighbour entry with the right MAC."""
     touches: tuple[str, ...] = ()
     """Causes and effects on packets at its place, and evidence there without a cause; empty if no effect is seen."""
 
@@ -79,14 +85,22 @@ def with_differences(
         planned = [each for each in moment.drift if each.node in known]
         differences = first_of_each([*planned, *_unplanned(differences)])
     places = _places_of(found)
+    placement = FabricRoles(recording.topology)
+    intentions = Intentions(known, placement)
     protocols = {(name, each.identity): each.protocol for name, node in known.items() for each in node.routes}
     settings = [
-        replace(_setting(each, places, recording.topology), protocol=protocols.get((each.node, each.object), ""))
+        replace(
+            _setting(each, () if intentions.is_harmless(each) else places, recording.topology),
+            protocol=protocols.get((each.node, each.object), ""),
+            intended=intentions.is_possible(each),
+            harmless=intentions.is_harmless(each),
+        )
         for each in _explained(differences)
         if not _follows_from(cables, each)
     ]
-    settings = without_details(settings, recording.topology)
-    shown = with_setting_causes(replace(found, differing=_in_order(settings)), recording.topology)
+    paths = RoutePaths(recording.topology, owners_of_networks(known.values()))
+    settings = without_details(settings, paths)
+    shown = with_setting_causes(replace(found, differing=_in_order(settings)), paths)
     return replace(shown, differing=_in_order([*plugged, *shown.differing]))
 
 
@@ -127,7 +141,9 @@ def _explained(differences: Sequence[Difference]) -> list[Difference]:
     metrics of a route contain its MTU, and a command that sets it makes the route a manual one.
     """
     changed = {
-        (f"{each.node}:{each.interface}", each.field) for each in differences if each.against in {PLAN, SIBLINGS}
+        (f"{each.node}:{each.interface}", each.kind, each.field)
+        for each in differences
+        if each.against in {PLAN, SIBLINGS}
     }
     routes = {(each.node, each.object, each.field) for each in differences if each.kind == "route"}
 
@@ -140,18 +156,20 @@ def _explained(differences: Sequence[Difference]) -> list[Difference]:
             or (each.field in {"metrics", "protocol"} and of_mtu)
         )
 
-    return [each for each in differences if (each.against, each.field) not in changed and not is_detail(each)]
+    return [
+        each for each in differences if (each.against, each.kind, each.field) not in changed and not is_detail(each)
+    ]
 
 
 def _unplanned(differences: Iterable[Difference]) -> list[Difference]:
-    """Leave out manual routes that take precedence, and FRR's lines that siblings have otherwise.
+    """Leave out manual routes that take precedence, and FRR's lines that siblings or the other end have otherwise.
 
     The plan has them, like the lines of a topology's ``frr``, or lists them itself.
     """
 
     def is_planned(each: Difference) -> bool:
         if each.kind == "frr":
-            return each.against == SIBLINGS
+            return True
         return each.against == RULE and each.kind == "route" and (each.field, each.expected) == (PRESENCE, ABSENT)
 
     return [each for each in differences if not is_planned(each)]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.frr_lines import is_definition
-from lab.diagnose.causes.setting_fixes import is_unlearned, remedies
+from lab.diagnose.causes.setting_fixes import EITHER, is_unlearned, remedies
 from lab.diagnose.causes.setting_kinds import INFERRED, SettingReach, kind_of
 from lab.diagnose.consequences import TIMERS, is_quiet, is_state, peer_of, takes_sessions_down
 from lab.diagnose.conservation.locations import PacketEffect
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lab.diagnose.causes.setting_kinds import SettingKind
+    from lab.diagnose.consequences import RoutePaths
     from lab.diagnose.diagnosis import Diagnosis
     from lab.diagnose.differing import DifferingSetting
     from lab.model.topology import Topology
@@ -36,6 +37,8 @@ _NEARBY: Final = 0.75
 """The same, if something is wrong at its node or the next one, and the place of the packets is not known."""
 _ANYWHERE: Final = 0.6
 """The same, if something is wrong at an unknown place."""
+_ONE_OF_TWO: Final = 0.6
+"""The highest confidence, if the ends of a link differ from each other and nothing shows which one is wrong."""
 _FIXES: Final = 8
 """The maximum number of commands of a fix."""
 _LINES: Final = 8
@@ -63,9 +66,10 @@ class _Suspects:
     settings: tuple[DifferingSetting, ...]
 
 
-def with_setting_causes(found: Diagnosis, topology: Topology) -> Diagnosis:
+def with_setting_causes(found: Diagnosis, paths: RoutePaths) -> Diagnosis:
     """Return the diagnosis with differing settings as causes, if they can have the effects that are seen."""
-    found = replace(found, causes=tuple(_with_remedy(each, found.differing, topology) for each in found.causes))
+    topology = paths.topology
+    found = replace(found, causes=tuple(_with_remedy(each, found, paths) for each in found.causes))
     effects = _open_effects(found)
     if not effects:
         return found
@@ -74,7 +78,7 @@ def with_setting_causes(found: Diagnosis, topology: Topology) -> Diagnosis:
     best = max((level for _, level in rated), default=0.0)
     if not best or any(_is_named(each, found.causes) for each, level in rated if level == best):
         return found
-    likely = _without_consequences([each for each, level in rated if level == best], topology)
+    likely = _without_consequences([each for each, level in rated if level == best], paths)
     names = tuple(dict.fromkeys(each.kind.cause for each in likely))
     causes = [
         _cause([each for each in likely if each.kind.cause == name], best / len(likely), found) for name in names
@@ -87,21 +91,15 @@ def with_setting_causes(found: Diagnosis, topology: Topology) -> Diagnosis:
     return replace(found, outcome=DiagnosisOutcome.FAULT, causes=tuple(ordered), unexplained=())
 
 
-def _with_remedy(cause: Found, settings: Sequence[DifferingSetting], topology: Topology) -> Found:
+def _with_remedy(cause: Found, found: Diagnosis, paths: RoutePaths) -> Found:
     """Return a cause with the commands that restore the settings that it names, in place of its general fix.
 
     If they are of one port, and the cause only names the port's node, the port is the place. Missing paths are
-    those of a session that brings no prefix, whichever switch lacks them; if its configuration differs at one end,
-    that end is the place.
+    those of a session or a link elsewhere, whichever switch lacks them.
     """
-    sessions = [each for each in settings if each.kind == "bgp session" and each.setting not in TIMERS]
-    if cause.cause == _FEWER_PATHS and sessions:
-        ends = {
-            place for each in sessions for place in (_place_of(each), peer_of(topology, each.node, each.interface))
-        }
-        lines = [each for each in settings if each.kind == "frr" and not is_quiet(each) and _place_of(each) in ends]
-        fix = "; ".join(remedies(lines)) or cause.fix
-        return replace(cause, places=tuple(dict.fromkeys(map(_place_of, lines or sessions))), fix=fix)
+    settings = found.differing
+    if cause.cause == _FEWER_PATHS and (narrowed := _of_fewer_paths(cause, found, paths)):
+        return narrowed
     mine = [
         each
         for each in settings
@@ -114,9 +112,47 @@ def _with_remedy(cause: Found, settings: Sequence[DifferingSetting], topology: T
     if len(ports) == 1 and len(cause.places) == 1 and {port.partition(":")[0] for port in ports} == {*cause.places}:
         cause = replace(cause, places=tuple(ports))
     commands = remedies(mine)
-    if cause.fault and commands and all(command.startswith("rocelab") for command in commands):
+    if cause.fault and commands and all(command.removeprefix(EITHER).startswith("rocelab") for command in commands):
         return replace(cause, fix="; ".join(commands[:_FIXES]))
     return cause
+
+
+def _of_fewer_paths(cause: Found, found: Diagnosis, paths: RoutePaths) -> Found | None:
+    """Return missing paths at the place of the setting that takes them away; None without such a setting.
+
+    That is a session that brings no prefix; if its configuration differs at one end, that end is the place. Without
+    one, it is a line of FRR about a link on the way to the switch that lacks paths. If the ends of that link only
+    differ from each other, one of them is wrong.
+    """
+    lines = [each for each in found.differing if each.kind == "frr" and not (is_quiet(each) or each.intended)]
+    sessions = [each for each in found.differing if each.kind == "bgp session" and each.setting not in TIMERS]
+    if sessions:
+        ends = {
+            place
+            for each in sessions
+            for place in (_place_of(each), peer_of(paths.topology, each.node, each.interface))
+        }
+        lines = [each for each in lines if _place_of(each) in ends]
+        fix = "; ".join(remedies(lines)) or cause.fix
+        return replace(cause, places=tuple(dict.fromkeys(map(_place_of, lines or sessions))), fix=fix)
+    switches = {place.partition(":")[0] for place in cause.places}
+    lines = [each for each in lines if _is_cabled(each.interface) and not is_definition(each.object)]
+    lines = [each for each in lines if any(_narrows(each, switch, paths) for switch in switches)]
+    mutual = [each for each in lines if each.against in {_place_of(other) for other in lines}]
+    here = [each for each in lines if each.node in switches and each not in mutual]
+    if not lines or (not mutual and len(here) == len(lines)):
+        return None
+    lines = here or [each for each in lines if each not in mutual] or mutual
+    certain = cause.confidence if lines != mutual else min(cause.confidence, _ONE_OF_TWO)
+    evidence = (*(_evidence(each, found.end) for each in lines), *cause.evidence)[:_LINES]
+    places = tuple(dict.fromkeys(map(_place_of, lines)))
+    return replace(cause, places=places, confidence=certain, evidence=evidence, fix="; ".join(remedies(lines)))
+
+
+def _narrows(line: DifferingSetting, switch: str, paths: RoutePaths) -> bool:
+    """Return whether a line about a link can take paths from a switch: some lead over that link."""
+    others = (each.name for each in paths.topology.switches if each.name != switch)
+    return any(paths.leads(owner, switch, line) for owner in others)
 
 
 def _place_of(setting: DifferingSetting) -> str:
@@ -194,20 +230,24 @@ def _level(suspects: _Suspects, effects: Sequence[_Effect], topology: Topology) 
     return _ANYWHERE
 
 
-def _without_consequences(suspects: Sequence[_Suspects], topology: Topology) -> list[_Suspects]:
-    """Leave out states that follow from settings.
+def _without_consequences(suspects: Sequence[_Suspects], paths: RoutePaths) -> list[_Suspects]:
+    """Leave out states that follow from settings, and what a node may have by intent if something else differs.
 
     A session that is down follows from another setting at either end that can take it down. Learned routes that are
-    missing, not advertised, or have fewer next hops, follow from any session.
+    missing, not advertised, or have fewer next hops, follow from the sessions by which they are advertised.
     """
+    unintended = [each for each in suspects if not all(one.intended for one in each.settings)]
+    suspects = unintended or suspects
     states = [each for each in suspects if all(map(is_state, each.settings))]
     routes = [each for each in suspects if all(map(is_unlearned, each.settings))]
     others = [each for each in suspects if each not in states and each not in routes]
-    sessions = states or any(each.kind.cause == _OF_SESSIONS and not _is_timer(each) for each in others)
+    sessions = [each for each in others if each.kind.cause == _OF_SESSIONS and not _is_timer(each)]
+    routing = [one for each in (*states, *sessions) for one in each.settings]
     found = []
     for each in suspects:
-        follows = each in states and any(_takes_down(root, each, topology) for root in others)
-        if not follows and not (each in routes and sessions):
+        follows = each in states and any(_takes_down(root, each, paths.topology) for root in others)
+        learned = each in routes and all(any(paths.passes(one, root) for root in routing) for one in each.settings)
+        if not follows and not learned:
             found.append(each)
     return found
 
@@ -261,9 +301,18 @@ def _is_explained(cause: Found, likely: Iterable[_Suspects], topology: Topology)
     )
 
 
+def _evidence(setting: DifferingSetting, at: float) -> Evidence:
+    differs = f"{setting.setting} is {setting.value}, and not {setting.expected} ({setting.against})"
+    return Evidence(says=f"{setting.object}: {differs}", of=_place_of(setting), source="settings", value=1, at=at)
+
+
 def _to_restore(suspects: Sequence[_Suspects]) -> list[DifferingSetting]:
-    """Return the settings to restore: sessions that are down come up by themselves when their configuration is."""
+    """Return the settings to restore: sessions that are down come up by themselves when their configuration is.
+
+    What a node may have by intent is left out beside others.
+    """
     settings = [each for one in suspects for each in one.settings]
+    settings = [each for each in settings if not each.intended] or settings
     return [each for each in settings if not is_state(each)] or settings
 
 
@@ -274,12 +323,10 @@ def _cause(suspects: Sequence[_Suspects], share: float, found: Diagnosis) -> Fou
     them is the fault, so that their confidence is the sum. It is at most that of a single place.
     """
     lines = [
-        Evidence(
-            says=f"{each.object}: {each.setting} is {each.value}, and not {each.expected} ({each.against})",
-            of=one.place, source="settings", value=1, at=found.end,
-        )
-        for one in suspects for each in one.settings[: max(1, _LINES // 2 // len(suspects))]
-    ]  # fmt: skip
+        _evidence(each, found.end)
+        for one in suspects
+        for each in one.settings[: max(1, _LINES // 2 // len(suspects))]
+    ]
     seen = [each.evidence for each in found.located]
     kind = suspects[0].kind
     return Found(

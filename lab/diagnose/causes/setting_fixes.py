@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.audit.arithmetic import ADVERTISED, LEARNED
 from lab.audit.frr_lines import is_definition
-from lab.audit.placement import ADDRESS
+from lab.audit.placement import ADDRESS, generic
 from lab.diagnose.causes.setting_kinds import is_filter_hook
 
 if TYPE_CHECKING:
@@ -16,16 +16,23 @@ if TYPE_CHECKING:
 
     from lab.diagnose.differing import DifferingSetting
 
+EITHER: Final = "one of the two: "
+"""The beginning of a choice between two commands."""
+
 
 def remedies(settings: Iterable[DifferingSetting]) -> list[str]:
     """Return the commands that restore settings, each once. A route is restored as a whole, by one command.
 
-    Of routes that a node did not learn in full, one is enough to find the reason. Lines of FRR are removed before
-    others are added: FRR removes the route map of a session whatever its name. Route maps and lists are removed after
-    the lines that use them. Lines that create a peer group or a neighbour come before its others. A new hook of
-    filters is removed with its filters.
+    - of routes that a node did not learn in full, one is enough to find the reason
+    - lines of FRR are removed before others are added: FRR removes the route map of a session whatever its name
+    - route maps and lists are removed after the lines that use them
+    - lines that create a peer group or a neighbour come before its others
+    - a new hook of filters is removed with its filters
+    - of what a node may have by intent, one object is named
+    - if the ends of a link differ from each other, one command is enough
     """
     settings = list(settings)
+    choices, settings = _of_either_end(settings)
     hooks = {(each.node, each.interface) for each in settings if is_filter_hook(each) and _is_new(each)}
     settings = [each for each in settings if each.kind != "filter" or (each.node, each.interface) not in hooks]
     mine = sorted(
@@ -37,8 +44,13 @@ def remedies(settings: Iterable[DifferingSetting]) -> list[str]:
         of_object.setdefault((each.node, each.object), []).append(each)
     found: dict[str, None] = {}
     lacking: set[str] = set()
+    asked: set[str] = set()
     for each in mine:
         same = of_object[each.node, each.object]
+        if each.intended:
+            if each.node in asked:
+                continue
+            asked.add(each.node)
         if each.setting.startswith("port ") and any(other.setting == "master" for other in same):
             continue  # an option of the bridge that the interface should not be in
         leading = _leading(same) if each.kind == "route" else each
@@ -47,7 +59,26 @@ def remedies(settings: Iterable[DifferingSetting]) -> list[str]:
                 continue
             lacking.add(leading.node)
         found[remedy(leading, same)] = None
-    return list(found)
+    return [*choices, *found]
+
+
+def _of_either_end(settings: Sequence[DifferingSetting]) -> tuple[list[str], list[DifferingSetting]]:
+    """Return the choices for settings of which each end of a link has its own value, and all other settings.
+
+    The commands of both ends would exchange the values.
+    """
+    keys = {id(each): (generic(each.object, each.interface), each.setting) for each in settings}
+    ends = {(f"{each.node}:{each.interface}", *keys[id(each)]): each for each in settings}
+    choices: dict[str, None] = {}
+    done: set[int] = set()
+    for each in settings:
+        other = ends.get((each.against, *keys[id(each)]))
+        if other is None or other.against != f"{each.node}:{each.interface}":
+            continue
+        if id(other) not in done:
+            choices[f"{EITHER}{remedy(each)}, or {remedy(other)}"] = None
+        done.add(id(each))
+    return list(choices), [each for each in settings if id(each) not in done]
 
 
 def is_unlearned(setting: DifferingSetting) -> bool:
@@ -75,6 +106,8 @@ def remedy(setting: DifferingSetting, same: Sequence[DifferingSetting] = ()) -> 
     ``same`` are all settings of its object that differ.
     """
     words = setting.object.removeprefix(setting.kind).split()
+    if setting.intended:
+        return _of_intended(setting)
     if setting.kind == "route" and words:
         command = _of_route(setting, words, same)
     else:
@@ -85,6 +118,14 @@ def remedy(setting: DifferingSetting, same: Sequence[DifferingSetting] = ()) -> 
     if command:
         return f"rocelab exec {setting.node} -- {shlex.join(command.split())}"
     return _in_words(setting, words)
+
+
+def _of_intended(setting: DifferingSetting) -> str:
+    """Return how to see what one node may have by intent: removing it may end a real session."""
+    shown = shlex.join(["-c", "show running-config"])
+    what = setting.object.removeprefix("frr ")
+    command = f"exec {setting.node} -- ip address" if setting.kind == "interface" else f"vtysh {setting.node} {shown}"
+    return f"find out whether {setting.node} should have {what}: rocelab {command}"
 
 
 def _in_words(setting: DifferingSetting, words: list[str]) -> str:

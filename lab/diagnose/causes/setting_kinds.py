@@ -184,6 +184,8 @@ INFERRED: Final = frozenset({
 
 def kind_of(setting: DifferingSetting) -> SettingKind | None:
     """Return the kind of a setting; None for one that cannot disturb RDMA."""
+    if setting.harmless:
+        return None
     name = setting.object.partition(" ")[2] if setting.kind == "sysctl" else setting.setting
     kind = "filter" if is_filter_hook(setting) else setting.kind
     return next((each for each in SETTING_KINDS if kind in each.objects and each.fields.search(name)), None)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from ipaddress import ip_network
 from typing import Final
 
 import pytest
 
-from lab.diagnose.consequences import takes_sessions_down, without_details
+from lab.audit.audited import AddressAudit, NodeAudit
+from lab.diagnose.consequences import RoutePaths, owners_of_networks, takes_sessions_down, without_details
 from lab.diagnose.differing import DifferingSetting
 from tests.unit.diagnose.made_facts import PEERS, TOPOLOGY
+
+PATHS: Final = RoutePaths(TOPOLOGY)
+"""Without the addresses of nodes: any session can take any route away."""
 
 
 def differs(
@@ -59,8 +65,8 @@ NO_SESSION: Final = differs(
     ],
 )
 def test_what_a_setting_explains_is_not_listed(root: DifferingSetting, detail: DifferingSetting) -> None:
-    assert without_details([detail, root], TOPOLOGY) == [root]
-    assert without_details([detail], TOPOLOGY) == [detail]
+    assert without_details([detail, root], PATHS) == [root]
+    assert without_details([detail], PATHS) == [detail]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +106,7 @@ def test_what_a_setting_explains_is_not_listed(root: DifferingSetting, detail: D
     ],
 )
 def test_other_settings_are_listed(other: DifferingSetting, detail: DifferingSetting) -> None:
-    assert without_details([other, detail], TOPOLOGY) == [other, detail]
+    assert without_details([other, detail], PATHS) == [other, detail]
 
 
 BY_PORT_NAME: Final = differs("leaf1", "bgp session", "swp1", "state", value="Active", interface="swp1")
@@ -127,3 +133,39 @@ def test_a_route_or_rule_takes_down_the_sessions_whose_packets_it_applies_to(
     setting: DifferingSetting, session: DifferingSetting, down: bool
 ) -> None:
     assert takes_sessions_down(setting, session) is down
+
+
+OF_SPINE: Final = RoutePaths(TOPOLOGY, {ip_network("10.253.0.1/32"): {"spine1"}})
+TO_SPINE: Final = PEERS["spine1:swp1"].partition(":")[2]
+LOOPBACK: Final = differs("leaf1", "route", "10.253.0.1/32", value="absent", expected="present: protocol bgp")
+
+
+@pytest.mark.parametrize(
+    ("session", "passes"),
+    [
+        (differs("leaf1", "frr", f"router bgp 1 / neighbor {TO_SPINE} shutdown", interface=TO_SPINE), True),
+        (differs("spine1", "frr", "router bgp 1 / neighbor swp1 shutdown", interface="swp1"), True),
+        (differs("spine1", "frr", "router bgp 1 / maximum-paths 1"), True),
+        (differs("leaf2", "frr", "router bgp 1 / neighbor swp1 shutdown", interface="swp1"), False),
+        (differs("leaf2", "frr", "router bgp 1 / maximum-paths 1"), False),
+        (differs("spine1", "frr", "router bgp 1 / neighbor swp2 shutdown", interface="swp2"), False),
+        (differs("leaf2", "bgp session", "10.253.0.9", "state", value="Active"), True),
+    ],
+    ids=["its session", "the other end", "its owner", "another switch's", "another switch", "another session",
+         "over several links"],
+)  # fmt: skip
+def test_a_route_only_follows_from_the_sessions_by_which_it_is_advertised(
+    session: DifferingSetting, passes: bool
+) -> None:
+    assert without_details([session, LOOPBACK], OF_SPINE) == ([session] if passes else [session, LOOPBACK])
+    in_vrf = replace(LOOPBACK, object="route 10.253.0.1/32 table 100")
+    assert without_details([session, in_vrf], OF_SPINE) == [session]
+
+
+def test_networks_have_the_switches_with_an_address_there_as_owners() -> None:
+    nodes = [
+        NodeAudit("leaf1", "leaf", addresses=(AddressAudit("swp3", "10.0.0.0/31", "global"),
+                                              AddressAudit("swp3", "fe80::1/64", "link"))),
+        NodeAudit("h1", "host", addresses=(AddressAudit("eth1", "10.0.0.1/31", "global"),)),
+    ]  # fmt: skip
+    assert owners_of_networks(nodes) == {ip_network("10.0.0.0/31"): {"leaf1"}}

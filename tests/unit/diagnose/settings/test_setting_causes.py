@@ -11,6 +11,7 @@ import pytest
 from lab.diagnose.causes.cause_table import CAUSES
 from lab.diagnose.causes.setting_fixes import remedy
 from lab.diagnose.causes.setting_kinds import INFERRED, SETTING_KINDS, kind_of
+from lab.diagnose.consequences import RoutePaths
 from lab.diagnose.conservation.locations import Location, PacketEffect
 from lab.diagnose.diagnosis import Diagnosis, DiagnosisOutcome, Found
 from lab.diagnose.setting_causes import with_setting_causes
@@ -37,7 +38,7 @@ def diagnosed(
         outcome=outcome, causes=tuple(causes), unexplained=tuple(unexplained), missing=(), start=0.0, end=2.0,
         located=located, differing=tuple(settings),
     )  # fmt: skip
-    return with_setting_causes(before, TOPOLOGY)
+    return with_setting_causes(before, RoutePaths(TOPOLOGY))
 
 
 def cause(name: str, place: str, confidence: float = 0.9) -> Found:
@@ -102,7 +103,7 @@ def test_without_trouble_a_setting_has_no_effect() -> None:
         outcome=DiagnosisOutcome.HEALTHY, causes=(), unexplained=(), missing=(), start=0.0, end=2.0,
         differing=(ROUTE, FILTER),
     )  # fmt: skip
-    assert with_setting_causes(fine, TOPOLOGY) == fine
+    assert with_setting_causes(fine, RoutePaths(TOPOLOGY)) == fine
 
 
 def test_what_another_cause_explains_is_not_explained_again() -> None:
@@ -357,3 +358,36 @@ def test_the_hook_of_a_filter_is_no_queue() -> None:
     (found,) = diagnosed([hook, FILTER], unexplained=[ANYWHERE]).causes
     assert (found.cause, found.places, found.confidence) == ("filter-differs", ("leaf1:swp3",), 0.6)
     assert found.fix == "rocelab exec leaf1 -- tc qdisc del dev swp3 parent ffff:fff1"
+
+
+COSTS = (
+    setting("spine1", "frr interface swp2 / ip ospf cost", "value", "swp2", value="50", expected="20",
+            against=PEERS["spine1:swp2"]),
+    setting("leaf2", "frr interface swp1 / ip ospf cost", "value", PEERS["spine1:swp2"].partition(":")[2], value="20",
+            expected="50", against="spine1:swp2"),
+)  # fmt: skip
+
+
+def test_missing_paths_are_at_the_link_whose_ends_differ_whichever_switch_lacks_them() -> None:
+    """One of the ends is wrong, and nothing shows which one."""
+    assert PEERS["spine1:swp2"].startswith("leaf2:")
+    narrow = cause("one-path-only", "leaf1", 0.96)
+    (found,) = diagnosed(COSTS, causes=[narrow]).causes
+    assert found.places == ("spine1:swp2", PEERS["spine1:swp2"])
+    assert found.confidence == 0.6
+    assert found.fix.startswith("one of the two: rocelab vtysh spine1 ")
+    (usual,) = diagnosed([replace(COSTS[0], against="siblings")], causes=[narrow]).causes
+    assert (usual.places, usual.confidence) == (("spine1:swp2",), 0.96)
+    assert usual.fix.startswith("rocelab vtysh spine1 ")
+
+
+def test_what_may_be_intended_is_a_cause_only_if_nothing_else_differs() -> None:
+    line = replace(setting("leaf1", "frr router bgp 1 / neighbor 192.0.2.2 remote-as 64999"), intended=True)
+    assert named(diagnosed([line, FORWARDING], "leaf1")) == [("forwarding-differs", ("leaf1",), 0.93)]
+    assert named(diagnosed([line], "leaf1")) == [("session-differs", ("leaf1",), 0.93)]
+
+
+def test_an_entry_that_changes_nothing_is_no_cause() -> None:
+    entry = setting("leaf1", "neighbour 10.0.0.1 swp3", interface="swp3")
+    assert named(diagnosed([entry], "leaf1")) == [("neighbour-differs", ("leaf1:swp3",), 0.93)]
+    assert named(diagnosed([replace(entry, harmless=True)], "leaf1")) == []

@@ -183,3 +183,30 @@ def test_a_manual_route_keeps_its_protocol() -> None:
 def test_a_route_is_not_deleted_if_its_right_gateway_is_not_known() -> None:
     (fix,) = remedies([replace(ELSEWHERE, expected="an address of leaf1")])
     assert fix.startswith("give route 10.0.0.0/8 of h1 its value of before")
+
+
+def test_what_a_node_may_have_by_intent_is_not_removed() -> None:
+    line = setting("leaf2", "frr router bgp 65001 / neighbor 192.0.2.2 remote-as 64999")
+    assert "no neighbor" in remedy(line)
+    intended = remedy(replace(line, intended=True))
+    assert intended.startswith("find out whether leaf2 should have router bgp 65001 / neighbor 192.0.2.2")
+    assert "no neighbor" not in intended
+    interface = remedy(replace(setting("leaf2", "interface ext0", interface="ext0"), intended=True))
+    assert interface.endswith("rocelab exec leaf2 -- ip address")
+    group = replace(setting("leaf2", "frr router bgp 65001 / neighbor ISP peer-group"), intended=True)
+    assert remedies([replace(line, intended=True), group]) == [intended]
+
+
+def test_ends_of_a_link_that_differ_from_each_other_are_a_choice() -> None:
+    """Both commands would exchange the values."""
+    ends = [
+        setting("leaf1", "interface swp1", "mtu", "swp1", value="1500", expected="9000", against="spine1:swp3"),
+        setting("spine1", "interface swp3", "mtu", "swp3", value="9000", expected="1500", against="leaf1:swp1"),
+    ]
+    assert remedies(ends) == [
+        (
+            "one of the two: rocelab exec leaf1 -- ip link set swp1 mtu 9000, "
+            "or rocelab exec spine1 -- ip link set swp3 mtu 1500"
+        )
+    ]
+    assert remedies(ends[:1]) == ["rocelab exec leaf1 -- ip link set swp1 mtu 9000"]
