@@ -471,7 +471,7 @@ def _of_unadvertised(
 
 
 def _is_of_few(version: bool, routed: Mapping[str, set[str]], owner_of: Mapping[str, str]) -> bool:
-    """Return whether no more switches have networks of an IP version without routes elsewhere than have none."""
+    """Return whether at most half of the switches with hosts have a network that no other switch has a route to."""
     mine = {prefix: others for prefix, others in routed.items() if (":" in prefix) == version}
     silent = {owner_of[prefix] for prefix, others in mine.items() if not others}
     return 2 * len(silent) <= len({owner_of[prefix] for prefix in mine})

@@ -36,7 +36,7 @@ def _is_new(found: Difference) -> bool:
 
 @dataclass(frozen=True)
 class Intentions:
-    """What each node of a fabric may have by intent."""
+    """The objects that a node of a fabric may have by intent, although its siblings have none."""
 
     nodes: Mapping[str, NodeAudit]
     placement: FabricRoles

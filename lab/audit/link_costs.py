@@ -62,8 +62,10 @@ def _difference(
         line, value, expected = f"{line} {mine}", PRESENT, ABSENT
     else:
         field, value, expected = "value", mine, theirs
-    return Difference(node, FrrLineAudit.LABEL, f"{FrrLineAudit.LABEL} {line}", field, value, expected, str(peer),
-                      interface)  # fmt: skip
+    return Difference(
+        node=node, kind=FrrLineAudit.LABEL, object=f"{FrrLineAudit.LABEL} {line}", field=field, value=value,
+        expected=expected, against=str(peer), interface=interface,
+    )  # fmt: skip
 
 
 def is_of_link(found: Difference, costs: Costs, placement: FabricRoles) -> bool:

@@ -63,7 +63,7 @@ def remedies(settings: Iterable[DifferingSetting]) -> list[str]:
 
 
 def _of_either_end(settings: Sequence[DifferingSetting]) -> tuple[list[str], list[DifferingSetting]]:
-    """Return the choices for settings of which each end of a link has its own value, and all other settings.
+    """Return a choice for each setting in which the ends of a link differ from each other, and all other settings.
 
     The commands of both ends would exchange the values.
     """
