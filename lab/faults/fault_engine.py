@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -67,12 +68,12 @@ def attend(  # noqa: PLR0913 - what, when, and who is told
     wait: Callable[[float], bool],
     waiting: Waiting | None = None,
     *,
-    changed: Callable[[str, Entry], None] = lambda _did, _entry: None,
+    changed: Callable[[str, Entry, int], None] = lambda _did, _entry, _ns: None,
 ) -> int:
     """Inject and heal a fault by its timing until ``wait`` returns False; return the number of injections.
 
-    With a duration each injection is healed; without one the fault stays. ``changed`` is called after each injection
-    and healing. Raises the errors of ``inject``.
+    With a duration each injection is healed; without one the fault stays. ``changed`` is called after each injection,
+    with the time in ns when it began, and after each healing, with that when it ended. Raises what ``inject`` does.
     """
     if understand(fabric, wish).instant and timing.lasting is not None:
         raise UsageError(f"{wish.kind} is over once it has happened", "leave --for out")
@@ -92,12 +93,13 @@ def attend(  # noqa: PLR0913 - what, when, and who is told
     came: list[Entry] = []
 
     def begin() -> None:
+        began = time.monotonic_ns()
         came.append(inject(fabric, wish, holder=holder if timing.lasting is not None else None, waiting=waiting))
-        changed("inject", came[-1])
+        changed("inject", came[-1], began)
 
     def end() -> None:
         _end(fabric, came[-1], waiting)
-        changed("heal", came[-1])
+        changed("heal", came[-1], time.monotonic_ns())
 
     try:
         timed(timing, begin, end, wait)

@@ -16,6 +16,8 @@ from lab.errors import ExitCode, UsageError
 from lab.units import parse_time
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lab.telemetry.alerts.fired_alerts import AlertProof, FiredAlert
     from lab.telemetry.read.recording import Recording
 
@@ -23,8 +25,14 @@ _ALERTS: Final = ("alert", "where", "severity", "role", "root", "first", "scrape
 _PROOF: Final = ("run", "scenario", "cause", "root alerts", "detected", "delay", "false alarms", "root right")
 _NO_ALERT: Final = frozenset({"capacity"})
 """Causes that are no fault: a healthy network is loaded beyond its capacity."""
+_CAUSES: Final = {
+    "link-loss": "gray-loss", "link-mtu": "mtu-black-hole", "pause-storm": "pfc-storm", "udp-filtered": "acl-4791",
+}  # fmt: skip
+"""The causes of faults that have another name than their cause."""
 _SHORTEST: Final = 0.05
 _FAULT_PHASES: Final = ("inject", "observe")
+_INJECTED: Final = "inject"
+"""The word for an injection in the ground truth of a recording, also of faults that a user injects."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,8 @@ def alerts(
 ) -> None:
     """Evaluate the alert rules on recordings. One RUN: the alerts that fire; several: how good they were.
 
-    promtool evaluates the rules. Exit code 1 if an alert fires in the only RUN.
+    promtool evaluates the rules. The injected cause is that of the scenario, or of the fault that was injected during
+    the recording. Exit code 1 if an alert fires in the only RUN.
     """
     from lab.telemetry.alerts import rule_tests  # noqa: PLC0415 - NumPy, for which --help does not wait
 
@@ -82,17 +91,39 @@ def _evaluated(run: str, every: float) -> _Evaluated:
 
     recording = Recording.open(folder_of(run))
     fired = evaluate(recording, every)
-    began = next((recording.phase(name).start for name in _FAULT_PHASES if name in recording.clock.phases), None)
+    began = _fault_began(recording)
     times = scrape_times(recording, every)
     fault_at = 0 if began is None else int(times.searchsorted(began, "right"))
     return _Evaluated(recording, fired, prove(fired, _cause_of(recording), fault_at))
 
 
+def _fault_began(recording: Recording) -> int | None:
+    """Return the time of a scenario's fault in ns, or of the first one that a user injected; None without a fault."""
+    if _scenario_of(recording):
+        names = [name for name in _FAULT_PHASES if name in recording.clock.phases]
+        return recording.phase(names[0]).start if names else None
+    return min((int(line["ns"]) for line in _injected(recording)), default=None)
+
+
+def _scenario_of(recording: Recording) -> str:
+    return str(recording.parameters.get("scenario", ""))
+
+
+def _injected(recording: Recording) -> list[Mapping[str, Any]]:
+    return [line for line in recording.truth() if line["did"] == _INJECTED]
+
+
 def _cause_of(recording: Recording) -> str:
-    """Return the cause that the recorded scenario injects; "" for other recordings, and if it is no fault."""
+    """Return the cause that the recorded scenario injects, or that of the first fault that a user injected.
+
+    Return "" without a fault, and if the cause is no fault.
+    """
     from lab.scenario import library  # noqa: PLC0415 - as above
 
-    name = str(recording.parameters.get("scenario", ""))
+    name = _scenario_of(recording)
+    if not name:
+        kinds = [str(line["kind"]) for line in _injected(recording)]
+        return _CAUSES.get(kinds[0], kinds[0]) if kinds else ""
     answer = library.find(name).answer if name in library.names() else None
     return "" if answer is None or answer.cause in _NO_ALERT else answer.cause
 
@@ -103,7 +134,7 @@ def _as_data(evaluated: _Evaluated) -> dict[str, Any]:
     roots = root_alerts(evaluated.alerts)
     return {
         "run": evaluated.recording.name,
-        "scenario": str(evaluated.recording.parameters.get("scenario", "")),
+        "scenario": _scenario_of(evaluated.recording),
         "alerts": [
             {
                 "name": alert.name,
@@ -141,7 +172,7 @@ def _show_proofs(found: list[_Evaluated]) -> None:
     rows = [
         (
             each.recording.name,
-            str(each.recording.parameters.get("scenario", "")),
+            _scenario_of(each.recording),
             each.proof.cause,
             ", ".join(sorted({alert.name for alert in root_alerts(each.alerts)})),
             _yes(each.proof.detected),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -141,8 +142,9 @@ def inject(
     elif timing.attended:
         _attend(running, wish, timing, as_json)
     else:
+        began = time.monotonic_ns()
         entry = fault_engine.inject(running, wish, waiting=tell)
-        _record(running, "inject", entry)
+        _record(running, "inject", entry, began)
         _tell(entry, as_json)
 
 
@@ -197,7 +199,7 @@ def heal(
     running = open_fabric(fabric)
     healed = fault_engine.heal(running, _healable(running, None if every else numbers), tell)
     for entry in healed:
-        _record(running, "heal", entry)
+        _record(running, "heal", entry, time.monotonic_ns())
     if as_json:
         print_json([_facts(entry) for entry in healed])
     else:
@@ -220,11 +222,11 @@ def _healable(running: Fabric, numbers: list[int] | None) -> list[int] | None:
     return known if numbers is None else numbers
 
 
-def _record(running: Fabric, did: str, entry: Entry) -> None:
-    """Write to the active recordings that a fault was injected or healed, and when."""
+def _record(running: Fabric, did: str, entry: Entry, ns: int) -> None:
+    """Write to the active recordings when the injection of a fault began, or its healing ended."""
     if not entry.timing:
         parameters = {name: str(value) for name, value in entry.parameters.items()}
-        recorded_command.injected(running.state, did, entry.kind, entry.place, parameters)
+        recorded_command.injected(running.state, ns, did, entry.kind, entry.place, parameters)
 
 
 def _facts(entry: Entry) -> dict[str, Any]:

@@ -116,9 +116,12 @@ def _append(made: _Command, began: int, code: int) -> None:
         _to(folder, "COMMAND", line)
 
 
-def injected(state: FabricState, did: str, kind: str, place: str, parameters: dict[str, str]) -> None:
-    """Write to the ground truth of the fabric's recordings that a fault was injected or healed (``did``)."""
-    line = {"ns": time.monotonic_ns(), "did": did, "kind": kind, "place": place, "parameters": parameters}
+def injected(state: FabricState, ns: int, did: str, kind: str, place: str, parameters: dict[str, str]) -> None:
+    """Write to the ground truth of the fabric's recordings that a fault was injected or healed (``did``) at ``ns``.
+
+    An injection has its effects before it ends, so that ``ns`` is the time when it began.
+    """
+    line = {"ns": ns, "did": did, "kind": kind, "place": place, "parameters": parameters}
     for folder in _recorded_into(state):
         _to(folder, "TRUTH", line)
 

@@ -167,6 +167,8 @@ def test_what_is_typed_meanwhile_is_kept_with_what_was_injected(tmp_path: Path) 
     assert [(each["did"], each["kind"], each["place"]) for each in (injected, healed)] == [
         ("inject", "link-down", "h1--leaf1"), ("heal", "link-down", "h1--leaf1"),
     ]  # fmt: skip
+    down = next(each.ns for each in recording.events(source="kernel", kind="link") if not each.data["up"])
+    assert injected["ns"] < down < healed["ns"]
     (report,) = rocelab_json("report", tmp_path / "typed", "-o", tmp_path / "out")["reports"]
     (fault,) = report["faults"]
     assert fault["story"]

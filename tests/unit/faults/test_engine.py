@@ -2,7 +2,9 @@
 
 import os
 import subprocess
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from lab.errors import OperationFailed, UsageError
 from lab.faults import fault_engine
 from lab.faults.fault_request import FaultRequest
 from lab.faults.kinds.port_faults import PortConfig
-from lab.faults.ledger import Holder, Ledger
+from lab.faults.ledger import Entry, Holder, Ledger
 from lab.faults.slow_ranks import slowed, slowed_trace
 from lab.faults.timing import Timing
 from lab.jobs.rank_schedule import check_schedule
@@ -177,6 +179,24 @@ def test_by_the_clock_it_comes_goes_and_leaves_nothing(ran: Running, fabric: Fab
     assert [found[1:] for found in seen] == [(standard, 1), (1000, 2), (standard, 1), (1000, 2), (standard, 1)]
     assert ran.maps.config.tobytes() == before
     assert fault_engine.running(fabric) == ()
+
+
+def test_an_injection_counts_from_its_begin_and_a_healing_from_its_end(
+    fabric: Fabric, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fault has its effects before its injection ends."""
+    real, times, told = fault_engine.inject, list[int](), list[tuple[str, int]]()
+
+    def inject(*words: Any, **named: Any) -> Entry:
+        times.append(time.monotonic_ns())
+        return real(*words, **named)
+
+    monkeypatch.setattr(fault_engine, "inject", inject)
+    fault_engine.attend(
+        fabric, EARLY, Timing(lasting=1), lambda _: True, changed=lambda did, _, ns: told.append((did, ns))
+    )
+    assert [did for did, _ in told] == ["inject", "heal"]
+    assert told[0][1] <= times[0] < told[1][1]
 
 
 def test_what_is_over_once_it_happened_cannot_last(fabric: Fabric) -> None:

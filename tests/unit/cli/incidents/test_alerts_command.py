@@ -13,6 +13,7 @@ from lab.cli.app import app
 from lab.cli.schemas import adapter
 from lab.errors import UsageError
 from lab.telemetry.alerts.fired_alerts import ALERTMANAGER, RULES
+from lab.telemetry.read.recording import Recording
 from lab.telemetry.store import recording_folder as files
 from tests.unit.diagnose.recorded import begun, during, incast, one_sided
 
@@ -63,6 +64,30 @@ def test_several_runs_have_the_proof() -> None:
         ["bad", "pfc-one-sided", "pfc-one-sided", "LosslessDrops", "yes", "1", "0", "yes"],
         ["good", "", "", "", "", "", "0", ""],
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "late", "row"),
+    [
+        ("pfc-one-sided", 0, ["pfc-one-sided", "LosslessDrops", "yes", "1", "0", "yes"]),
+        ("udp-filtered", 0, ["acl-4791", "LosslessDrops", "no", "", "0", "no"]),
+        ("pfc-one-sided", 10**10, ["pfc-one-sided", "LosslessDrops", "no", "", "3", "no"]),
+    ],
+    ids=["its own", "another", "after the alerts"],
+)
+def test_a_fault_that_was_injected_during_a_recording_is_its_cause(
+    runs: Path, kind: str, late: int, row: list[str]
+) -> None:
+    """A second fault does not count."""
+    files.write_json(runs / "bad" / "params.json", {})
+    recording = Recording.open(runs / "bad")
+    began = recording.phase("observe").start + late
+    for did, when, what in (("inject", 0, kind), ("inject", 1, "link-down"), ("heal", 2, kind)):
+        line = {"ns": began + when, "did": did, "kind": what, "place": "h1", "parameters": {}}
+        files.append_line(recording.folder.truth, line)
+    lines = alerts("bad", "good").stdout.splitlines()
+    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
+    assert next(cells for cells in rows if cells[0] == "bad")[2:] == row
 
 
 @pytest.mark.usefixtures("runs")
