@@ -42,7 +42,7 @@ def hosts_are_crossed(facts: WindowFacts) -> Iterator[Sign]:
     """The cable of a host is in another port of its switch than in the topology."""
     for cable in crossed_cables(facts):
         if facts.is_host(cable.other_end) or facts.is_host(facts.peer(cable.port)):
-            yield Sign(cable.port, (cable.evidence,), 0.97)
+            yield Sign(cable.port, (cable.evidence,), 0.98)
 
 
 def _by_neighbours(facts: WindowFacts) -> Iterator[CrossedCable]:

@@ -40,6 +40,7 @@ nodes: {{leaf1: {{role: leaf}}, h1: {{role: host}}, h2: {{role: host}}}}
 links: [{{ends: [h1, leaf1]}}, {{ends: [h2, leaf1]}}]
 """
 _SHOWN: Final = f"""
+ip -o link | sed 's/ promiscuity.*//'
 ip -o addr | sed 's/valid_lft.*//'; ip route show table all; tc qdisc; nft list ruleset
 {snapshot.TC_FILTERS}; true
 """

@@ -139,6 +139,7 @@ def test_a_sweep_finds_what_is_wrong_with_one_path_of_two(cause: str, place: str
         (("default-route-lost", "h1"), ["h1:eth1"]),
         (("wrong-address", "h1", "address=10.0.0.1/29"), ["h1:eth1"]),
         (("wrong-address", "h1", "address=10.200.0.9/31"), ["h1:eth1--leaf1:swp3"]),
+        (("cable-swapped", "leaf1:swp3,leaf1:swp4"), ["leaf1:swp3", "leaf1:swp4"]),
     ],
     indirect=["fault"],
 )

@@ -97,7 +97,32 @@ COLLIDING: Acts = {
     ),
     "verify": Act({**BOTH, "leaf2:swp3": {"tx_bytes": 800}, "leaf2:swp4": {"tx_bytes": 800}}),
 }
+
+
+def answers(**ports: str) -> list[dict[str, Any]]:
+    """What leaf1's ARP requests for the addresses of h1 and h2 are answered with, at each port and at no other."""
+    asked = [(port, address) for port in ("swp3", "swp4") for address in ("10.0.0.1", "10.0.0.3")]
+    return [
+        told("caller", "leaf1", "", kind="note", text="asked", port=port, address=address,
+             answers=["02:1a:00:00:00:01"] * (ports.get(port) == address))
+        for port, address in asked
+    ]  # fmt: skip
+
+
+def lost(count: int) -> Printed:
+    said = f"3 packets transmitted, {3 - count} received, {100 * count // 3}% packet loss, time 0ms\n"
+    return "h1", "ping -n -q -M do -c 3 10.0.0.9", said, int(count > 0)
+
+
+STRAIGHT, CROSSED = answers(swp3="10.0.0.1", swp4="10.0.0.3"), answers(swp3="10.0.0.3", swp4="10.0.0.1")
+RECEIVED = {"leaf2:swp3": {"tx_bytes": 1900, "tx_packets": 19}}
+SWAPPED: Acts = {
+    "baseline": Act(RECEIVED, [lost(0)], STRAIGHT),
+    "observe": Act({"h1": {"completer_retry_err": 8}}, [lost(3)], CROSSED),
+    "verify": Act(RECEIVED, [lost(0)], STRAIGHT),
+}
 GOOD = {
+    "cable-swapped": SWAPPED,
     "gid-index": MOVED,
     "elephant-collision": COLLIDING,
     "one-path-only": ONE_PATH,
@@ -107,6 +132,11 @@ GOOD = {
     "link-flap": FLAPPING,
 }
 CHANGES: list[tuple[str, Change, str]] = [
+    ("cable-swapped", ("observe", "leaf2:swp3", "tx_packets", 1), "h1-is-cut-off"),
+    ("cable-swapped", ("observe", "h1", "completer_retry_err", 0), "qps-retransmit"),
+    ("cable-swapped", ("baseline", "h1", "completer_retry_err", 1), "qps-retransmit"),
+    ("cable-swapped", ("observe", "leaf1:swp3", "lost", 1), "nothing-alarms"),
+    ("cable-swapped", ("verify", "leaf2:swp3", "tx_bytes", 1700), "rate-recovers"),
     ("gid-index", ("observe", "h5", "rcvd_pkts", 1), "nothing-arrives"),
     ("gid-index", ("baseline", "h5", "rcvd_pkts", 0), "nothing-arrives"),
     ("gid-index", ("verify", "h5", "rcvd_pkts", 0), "nothing-arrives"),
@@ -149,6 +179,21 @@ def printed(folder: Path, scenario: str, phase: str, *ran: Printed) -> dict[str,
     acts = deepcopy(GOOD[scenario])
     acts[phase].ran = list(ran)
     return {name: outcome for name, outcome in outcomes(play(folder, scenario, acts)).items() if outcome != "pass"}
+
+
+def test_what_pings_and_arp_say_of_swapped_cables_decides(tmp_path: Path) -> None:
+    assert printed(tmp_path / "1", "cable-swapped", "observe", lost(2)) == {"h1-is-cut-off": "fail"}
+    assert printed(tmp_path / "2", "cable-swapped", "verify", lost(1)) == {"h1-is-cut-off": "fail"}
+    for number, (phase, events, outcome) in enumerate((
+        ("observe", STRAIGHT, "fail"), ("observe", CROSSED[:2], "fail"), ("verify", CROSSED, "fail"),
+        ("baseline", CROSSED, "fail"), ("baseline", [], "unknown"),
+    )):  # fmt: skip
+        acts = deepcopy(SWAPPED)
+        acts[phase].events = events
+        found = outcomes(play(tmp_path / f"arp{number}", "cable-swapped", acts))
+        assert {name: said for name, said in found.items() if said != "pass"} == {
+            "each-host-answers-at-the-others-port": outcome
+        }
 
 
 def test_what_programs_print_decides(tmp_path: Path) -> None:
