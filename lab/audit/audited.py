@@ -192,9 +192,9 @@ class SysctlAudit(AuditedObject):
 
     @property
     def place(self) -> str:
-        """The interface of ``net.ipv4.conf.INTERFACE.NAME``."""
+        """The interface of ``net.ipv4.conf.INTERFACE.NAME``, or of ``neigh`` in place of ``conf``."""
         match self.name.split(".", 3):
-            case ["net", _, "conf", rest]:
+            case ["net", _, "conf" | "neigh", rest]:
                 return rest.rpartition(".")[0]
         return ""
 
@@ -217,16 +217,17 @@ class QdiscAudit(AuditedObject):
 
 @dataclass(frozen=True, slots=True)
 class FilterAudit(AuditedObject):
-    """A tc filter, with the packets that its actions have seen."""
+    """A tc filter, with the packets that its actions have seen, or a policy of IPsec, of kind ``xfrm``."""
 
     LABEL = "filter"
     KEY = ("interface", "hook", "priority", "kind", "handle")
     STATE = ("hits",)
     interface: str
     hook: str
-    """``ingress``, ``egress`` or ``root``."""
+    """``ingress``, ``egress`` or ``root``; for policies ``in``, ``out`` or ``fwd``."""
     priority: int
     handle: str
+    """For policies their index."""
     kind: str
     match: str
     """Match and actions, as tc(8) prints them."""

@@ -27,7 +27,7 @@ from lab.audit.audited import (
 )
 from lab.dataplane.impair import FILTER_NAMES
 from lab.errors import CommandFailed
-from lab.kernel.netlink.client import dump
+from lab.kernel.netlink.client import NetlinkClient, dump, netlink_socket
 from lab.kernel.netlink.ip_state import documents
 from lab.kernel.process.process import find_tool
 from lab.wire.header_fields import is_group_mac
@@ -40,6 +40,13 @@ if TYPE_CHECKING:
 Shown: TypeAlias = "Mapping[str, Any]"
 
 _IP: Final = ("address show", "route show table all", "neigh show", "rule show", "neigh show nud noarp")
+_NETLINK_XFRM: Final = 6
+"""NETLINK_XFRM of <linux/netlink.h>."""
+_GET_POLICY: Final = 21
+"""XFRM_MSG_GETPOLICY of <linux/xfrm.h>."""
+_POLICY: Final = struct.Struct("=16s16s8xHBBB3x4x4x64x32xIIBB")
+"""struct xfrm_userpolicy_info of <linux/xfrm.h>, with its selector: without ports, interface, user and lifetimes."""
+_DIRECTIONS: Final = ("in", "out", "fwd")
 _GETRULE: Final = 34
 """RTM_GETRULE of <linux/rtnetlink.h>."""
 _FIB_RULE: Final = struct.Struct("=8BI")
@@ -108,7 +115,7 @@ def read_kernel(namespace: Namespace) -> KernelState:
             _neighbour(each) for each in (*neighbours, *configured_without_arp(unresolved, shown)) if "dev" in each
         ),
         qdiscs=tuple(map(_qdisc, queues)),
-        filters=tuple(_filters(namespace, queues)),
+        filters=(*_filters(namespace, queues), *_ipsec_policies(namespace)),
         fdb=tuple(_fdb(each) for each in tables[0] if not _is_group_member(each)),
         vlans=tuple(vlan for each in tables[1] for vlan in _vlans(each)),
     )
@@ -246,6 +253,47 @@ def _rules_of_ipv6(namespace: Namespace) -> list[RuleAudit]:
             for priority, (name, _) in _DEFAULT_RULES.items()
         ]
     return [_rule("inet6", each) for each in _ask(namespace, "ip", ["rule show"], "-6")[0]]
+
+
+def _ipsec_policies(namespace: Namespace) -> Iterator[FilterAudit]:
+    """Yield the policies of IPsec, which can block packets (ip-xfrm(8)); none on kernels without IPsec."""
+    try:
+        yield from map(ipsec_policy, filter(_is_of_namespace, namespace.inside(_ipsec_policies_here)))
+    except OSError:
+        return
+
+
+def _ipsec_policies_here() -> list[bytes]:
+    with NetlinkClient(netlink_socket(_NETLINK_XFRM)) as client:
+        return client.dump(_GET_POLICY, bytes(4))
+
+
+def _is_of_namespace(policy: bytes) -> bool:
+    """Return whether a policy is none of a socket, which affects only that."""
+    direction: int = _POLICY.unpack_from(policy)[-2]
+    return direction < len(_DIRECTIONS)
+
+
+def ipsec_policy(content: bytes) -> FilterAudit:
+    """Return the policy of a ``struct xfrm_userpolicy_info`` (<linux/xfrm.h>)."""
+    to, source, family, to_length, from_length, protocol, priority, index, direction, action = _POLICY.unpack_from(
+        content
+    )
+    size = 4 if family == socket.AF_INET else 16
+    ends = [f"{socket.inet_ntop(family, each[:size])}/{length}" if family else "all"
+            for each, length in ((source, from_length), (to, to_length))]  # fmt: skip
+    said = f"{'block' if action else 'allow'} from {ends[0]} to {ends[1]}" + (
+        f" proto {protocol}" if protocol else ""
+    )
+    return FilterAudit(
+        interface="",
+        hook=_DIRECTIONS[direction],
+        priority=priority,
+        handle=str(index),
+        kind="xfrm",
+        match=said,
+        hits=0,
+    )
 
 
 def _rule(family: str, shown: Shown) -> RuleAudit:

@@ -21,6 +21,8 @@ _PER_INTERFACE: Final = (
     "accept_redirects", "send_redirects", "ignore_routes_with_linkdown", "disable_ipv6", "accept_ra", "addr_gen_mode",
     "proxy_ndp", "disable_policy",
 )  # fmt: skip
+_PER_NEIGHBOUR_TABLE: Final = ("app_solicit", "mcast_solicit", "ucast_solicit")
+"""How often an interface asks for a MAC (arp(7))."""
 _SECRET: Final = frozenset({"stable_secret"})
 _COUNTERS: Final = ("/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat")
 _COUNTERS6: Final = "/proc/thread-self/net/snmp6"
@@ -39,6 +41,8 @@ def _sysctls() -> Iterator[tuple[str, str]]:
         for name in _listed(f"{top}/conf"):
             folder = f"{top}/conf/{name}"
             yield from _of_folder(folder, _listed(folder) if name in _EVERYWHERE else _PER_INTERFACE)
+        for name in _listed(f"{top}/neigh"):
+            yield from _of_folder(f"{top}/neigh/{name}", _PER_NEIGHBOUR_TABLE)
 
 
 def _listed(folder: str) -> list[str]:

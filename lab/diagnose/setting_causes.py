@@ -103,8 +103,7 @@ def _with_remedy(cause: Found, found: Diagnosis, paths: RoutePaths) -> Found:
     mine = [
         each
         for each in settings
-        if (kind := kind_of(each))
-        and cause.cause in kind.same
+        if _is_of(cause, each)
         and not (is_state(each) or is_unlearned(each))
         and any(matches(place, _place_of(each)) for place in cause.places)
     ]
@@ -115,6 +114,11 @@ def _with_remedy(cause: Found, found: Diagnosis, paths: RoutePaths) -> Found:
     if cause.fault and commands and all(command.removeprefix(EITHER).startswith("rocelab") for command in commands):
         return replace(cause, fix="; ".join(commands[:_FIXES]))
     return cause
+
+
+def _is_of(cause: Found, setting: DifferingSetting) -> bool:
+    kind = kind_of(setting)
+    return kind is not None and cause.cause in kind.same
 
 
 def _of_fewer_paths(cause: Found, found: Diagnosis, paths: RoutePaths) -> Found | None:
@@ -136,6 +140,8 @@ def _of_fewer_paths(cause: Found, found: Diagnosis, paths: RoutePaths) -> Found 
         fix = "; ".join(remedies(lines)) or cause.fix
         return replace(cause, places=tuple(dict.fromkeys(map(_place_of, lines or sessions))), fix=fix)
     switches = {place.partition(":")[0] for place in cause.places}
+    if any(each.kind != "frr" and each.node in switches and _is_of(cause, each) for each in found.differing):
+        return None
     lines = [each for each in lines if _is_cabled(each.interface) and not is_definition(each.object)]
     lines = [each for each in lines if any(_narrows(each, switch, paths) for switch in switches)]
     mutual = [each for each in lines if each.against in {_place_of(other) for other in lines}]

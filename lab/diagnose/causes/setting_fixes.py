@@ -263,6 +263,8 @@ def _of_nft(setting: DifferingSetting, words: list[str]) -> str:
 
 def _of_filter(setting: DifferingSetting, words: list[str]) -> str:
     """Return how to delete a filter by its handle: others may have the same priority."""
+    if _is_new(setting) and words[2:3] == ["xfrm"]:
+        return f"ip xfrm policy delete index {words[3]} dir {words[0]}"
     if not _is_new(setting) or len(words) < 5:
         return ""
     interface, hook, priority, kind, handle = words[:5]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 from typing import TYPE_CHECKING, Any
 
 from lab.audit import kernel_reader
-from lab.audit.kernel_reader import parse_routes
+from lab.audit.audited import SysctlAudit
+from lab.audit.kernel_reader import ipsec_policy, parse_routes
+from lab.audit.namespace_files import read_sysctls_here
 from lab.audit.nft_reader import parse_ruleset
 from lab.audit.router_reader import configuration_lines, parse_neighbors
 from lab.errors import CommandFailed
@@ -118,3 +122,21 @@ def test_bgp_sessions_of_all_vrfs() -> None:
     assert (one.peer, one.vrf, one.state, one.hold_time, one.dropped) == ("swp1", "", "Active", 9.0, 2)
     assert (one.last_reset, one.reset_age, one.prefixes) == ("BFD down received", 4.0, {"ipv4Unicast": 4})
     assert (other.peer, other.vrf) == ("10.0.0.1", "red")
+
+
+def test_a_policy_of_ipsec_is_a_filter() -> None:
+    """As the kernel answers ``ip xfrm policy add src fd00::/64 proto udp dir in action block``."""
+    selector = bytes(16) + b"\xfd" + bytes(15) + bytes(8) + struct.pack("=HBBB3x4x4x", socket.AF_INET6, 0, 64, 17)
+    content = selector + b"\xff" * 64 + bytes(32) + struct.pack("=IIBBBB4x", 7, 8, 0, 1, 0, 0)
+    found = ipsec_policy(content)
+    assert found.identity == "filter in 7 xfrm 8"
+    assert found.match == "block from fd00::/64 to ::/0 proto 17"
+    allowed = ipsec_policy(content[:161] + b"\0" + content[162:])
+    assert allowed.match == "allow from fd00::/64 to ::/0 proto 17"
+
+
+def test_how_often_a_port_asks_for_a_mac_belongs_to_the_port() -> None:
+    assert SysctlAudit("net.ipv4.neigh.swp3.mcast_solicit", "0").place == "swp3"
+    assert SysctlAudit("net.ipv4.neigh.eth1.20.mcast_solicit", "0").place == "eth1.20"
+    names = {each.name for each in read_sysctls_here()}
+    assert {"net.ipv4.neigh.lo.mcast_solicit", "net.ipv4.neigh.lo.ucast_solicit"} <= names

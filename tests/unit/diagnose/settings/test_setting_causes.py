@@ -379,6 +379,8 @@ def test_missing_paths_are_at_the_link_whose_ends_differ_whichever_switch_lacks_
     (usual,) = diagnosed([replace(COSTS[0], against="siblings")], causes=[narrow]).causes
     assert (usual.places, usual.confidence) == (("spine1:swp2",), 0.96)
     assert usual.fix.startswith("rocelab vtysh spine1 ")
+    (pinned,) = diagnosed([ROUTE, replace(COSTS[0], against="siblings")], causes=[narrow]).causes
+    assert (pinned.places, pinned.fix) == (("leaf1",), "rocelab exec leaf1 -- ip route del 10.0.0.8/32")
 
 
 def test_what_may_be_intended_is_a_cause_only_if_nothing_else_differs() -> None:

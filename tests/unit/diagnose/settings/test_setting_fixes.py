@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         (FILTER, "tc filter del dev swp3 ingress pref 50 handle 1 flower"),
         (setting("leaf1", "filter swp3 ingress 50 u32 800::800", interface="swp3"),
          "tc filter del dev swp3 ingress pref 50 handle 800::800 u32"),
+        (setting("h5", "filter out 0 xfrm 9"), "ip xfrm policy delete index 9 dir out"),
         (NEIGHBOUR, "ip neigh del 10.0.0.0 dev eth1"),
         (setting("h1", "address 10.0.0.9/32 lo", "owner", "lo", value="h1, h2", expected="one node"),
          "ip address del 10.0.0.9/32 dev lo"),
