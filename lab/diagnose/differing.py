@@ -138,7 +138,8 @@ def _explained(differences: Sequence[Difference]) -> list[Difference]:
 
     That is a port that differs from the other end of its link, if that end differs from the plan or its siblings. It
     is also the gateway of a route whose next hops differ, and the gateway and MTU of one that should not exist. The
-    metrics of a route contain its MTU, and a command that sets it makes the route a manual one.
+    metrics of a route contain its MTU, and a command that sets it makes the route a manual one. The options of a port
+    of a bridge or bond follow from its master.
     """
     changed = {
         (f"{each.node}:{each.interface}", each.kind, each.field)
@@ -146,8 +147,11 @@ def _explained(differences: Sequence[Difference]) -> list[Difference]:
         if each.against in {PLAN, SIBLINGS}
     }
     routes = {(each.node, each.object, each.field) for each in differences if each.kind == "route"}
+    moved = {(each.node, each.object) for each in differences if (each.kind, each.field) == ("interface", "master")}
 
     def is_detail(each: Difference) -> bool:
+        if each.kind == "interface" and each.field.startswith("port ") and (each.node, each.object) in moved:
+            return True
         of_route = [field for field in (PRESENCE, "next hops") if (each.node, each.object, field) in routes]
         of_mtu = (each.node, each.object, "mtu") in routes and not of_route
         return each.kind == "route" and (

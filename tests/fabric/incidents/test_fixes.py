@@ -57,6 +57,7 @@ def diagnosed() -> dict[str, Any]:
         ("leaf2", "sysctl -qw net.ipv4.conf.swp3.forwarding=0", "forwarding-differs", "leaf2:swp3"),
         ("h2", "sysctl -qw net.ipv4.ip_default_ttl=1", "forwarding-differs", "h2"),
         ("h8", "sysctl -qw net.ipv4.icmp_echo_ignore_all=1", "echo-differs", "h8"),
+        ("h5", "ip xfrm policy add dst 10.0.0.1/32 dir out action block", "filter-differs", "h5"),
         ("h2", "ip route del default", "default-route-lost", "h2:eth1"),
         ("h5", "ip link set dev eth1 mtu 1500", "mtu-black-hole", "h5:eth1"),
         ("leaf1", "ip link set dev swp2 down", "link-flap", "leaf1:swp2"),
@@ -72,6 +73,7 @@ def test_the_printed_fix_mends_the_running_fabric(node: str, command: str, cause
     [
         ("leaf3", ("router bgp", "neighbor swp1 shutdown"), "session-differs", "leaf3"),
         ("leaf4", ("router bgp", "address-family ipv4 unicast", "maximum-paths 1"), "one-path-only", "leaf4"),
+        ("leaf2", ("route-map NOPE deny 10", "exit", "ip protocol bgp route-map NOPE"), "session-differs", "leaf2"),
     ],
 )
 def test_the_printed_fix_mends_the_configuration_of_frr(

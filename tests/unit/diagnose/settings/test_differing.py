@@ -227,3 +227,14 @@ def test_recordings_without_settings_have_none(tmp_path: Path) -> None:
     made = begun(tmp_path / "run")
     during(made, "observe", lambda _: None)
     assert diagnose_run(Recording.open(made.finished()), "observe").differing == ()
+
+
+def test_options_of_a_bridge_s_port_are_not_listed_beside_its_master(tmp_path: Path) -> None:
+    def of_port(field: str, value: str, expected: str) -> Difference:
+        return Difference("spine1", "interface", "interface swp3", field, value, expected, "plan", "swp3")
+
+    options = of_port("port hairpin", "no", "absent"), of_port("port isolated", "no", "absent")
+    joined = diagnose_run(recorded(tmp_path / "joined", (*options, of_port("master", "br9", "none"))), "observe")
+    assert [each.setting for each in joined.differing if each.node == "spine1"] == ["master"]
+    alone = diagnose_run(recorded(tmp_path / "alone", options), "observe")
+    assert [each.setting for each in alone.differing if each.node == "spine1"] == ["port hairpin", "port isolated"]
