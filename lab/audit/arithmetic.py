@@ -29,8 +29,6 @@ LEARNED: Final = frozenset({"bgp", "ospf", "isis"})
 """Protocols of routes that a daemon learns (ip-route(8))."""
 _MANUAL: Final = frozenset({"boot", "static"})
 """Protocols of manual routes (ip-route(8)). Others are those of the kernel and of daemons, like BIRD's and DHCP's."""
-_OWN: Final = frozenset({"local", "broadcast", "multicast", "anycast"})
-"""Types of routes that lead to no other node."""
 _MAPPED: Final = "169.254.0.1"
 """FRR's gateway for next hops of the other family (RFC 8950)."""
 _OWN_MTU: Final = re.compile(r'"mtu": (\d+)')
@@ -316,8 +314,8 @@ def _precedes(route: RouteAudit, other: RouteAudit) -> bool:
 
 
 def _is_manual(route: RouteAudit) -> bool:
-    """Return whether an administrator made a route."""
-    return route.protocol in _MANUAL and route.type not in _OWN
+    """Return whether an administrator made a route, of whatever type: local ones take packets for others, too."""
+    return route.protocol in _MANUAL
 
 
 def of_port(node: str, port: PortAudit, *, roce: bool) -> Iterator[Difference]:

@@ -270,6 +270,15 @@ def with_default_routes(**more: RouteAudit) -> list[tuple[str, str, str]]:
     return [(each.node, each.object, each.expected) for each in found]
 
 
+def test_a_local_route_takes_packets_for_another_node() -> None:
+    wrong = RouteAudit("10.0.0.9/32", "local", "", "local", "boot", ("dev lo",))
+    assert changed("spine1", lambda node: replace(node, routes=(*node.routes, wrong))) == [
+        ("spine1", "route 10.0.0.9/32 table local", "presence", "present: dev lo", "absent")
+    ]
+    own = RouteAudit(STATE.nodes["spine1"].addresses[0].address, "local", "", "local", "boot", ("dev lo",))
+    assert changed("spine1", lambda node: replace(node, routes=(*node.routes, own))) == []
+
+
 def test_a_default_route_that_takes_precedence_over_that_of_siblings_is_a_difference() -> None:
     assert with_default_routes() == []
     first = RouteAudit("0.0.0.0/0", "main", "", "unicast", "boot", ("via 10.0.0.4 dev eth1",))
