@@ -78,6 +78,6 @@ def _router(fabric: Fabric, name: str, unread: list[UnreadPart]) -> dict[str, An
     router = fabric.router(name)
     if not router.directory.is_dir():
         return {}
-    state = RouterState(router)
+    state = RouterState(router, fabric.state.digest_key)
     unread += state.unread
     return {part: getattr(state, part) for part in ("daemons", "frr", "bgp", "bfd", "vnis")}

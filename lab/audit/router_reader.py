@@ -16,6 +16,7 @@ from lab.audit.audited import (
     VniAudit,
 )
 from lab.errors import LabError
+from lab.routing.frr_secrets import running_configuration
 from lab.routing.running import parse
 from lab.routing.vty import Vty
 
@@ -29,7 +30,6 @@ _PATIENCE: Final = 10.0
 _SESSIONS: Final = "show bgp vrf all neighbors json"
 _BFD: Final = "show bfd peers json"
 _VNIS: Final = "show evpn vni detail json"
-_CONFIGURATION: Final = "write terminal"
 _HEADER: Final = ("frr version", "frr defaults", "hostname", "password", "log ", "service integrated-vtysh-config")
 _DEFAULT_VRF: Final = "default"
 _NO_DIAGNOSTIC: Final = "ok"
@@ -39,27 +39,27 @@ _MS: Final = 1000
 class RouterState:
     """The objects of one router, and its daemons that did not answer."""
 
-    def __init__(self, router: Router) -> None:
-        """Ask all daemons; never raises for a daemon that is dead or silent."""
+    def __init__(self, router: Router, key: bytes) -> None:
+        """Ask all daemons; never raises for a daemon that is dead or silent. ``key`` is that of digests."""
         self.unread: list[UnreadPart] = []
         self.daemons = tuple(DaemonAudit(name, router.lives(name)) for name in router.pids())
         self._answers: dict[str, dict[str, Any]] = {}
         lines: dict[str, None] = {}
         for daemon in self.daemons:
             if daemon.running:
-                lines |= dict.fromkeys(self._ask(router, daemon.name))
+                lines |= dict.fromkeys(self._ask(router, daemon.name, key))
         self.frr = tuple(FrrLineAudit(line) for line in lines)
         self.bgp = tuple(parse_neighbors(self._answers.get("bgpd", {}).get(_SESSIONS) or {}))
         self.bfd = tuple(_bfd(each) for each in self._answers.get("bfdd", {}).get(_BFD) or ())
         self.vnis = tuple(map(_vni, self._answers.get("zebra", {}).get(_VNIS) or ()))
 
-    def _ask(self, router: Router, daemon: str) -> list[str]:
+    def _ask(self, router: Router, daemon: str, key: bytes) -> list[str]:
         """Keep a daemon's answers, and return the lines of its running configuration."""
         shows = {"bgpd": [_SESSIONS], "bfdd": [_BFD], "zebra": [_VNIS]}.get(daemon, [])
         lines: list[str] = []
         try:
             with Vty(router.terminal(daemon)) as terminal:
-                lines = configuration_lines(terminal.answer_to(_CONFIGURATION, _PATIENCE))
+                lines = configuration_lines(running_configuration(terminal, key, _PATIENCE))
                 for command in shows:
                     said = terminal.answer_to(command, _PATIENCE)
                     self._answers.setdefault(daemon, {})[command] = json.loads(said or "null")

@@ -16,6 +16,7 @@ Each object is written to the journal before it is created. So ``down`` can clea
                                   lab/             input of containerlab, or the facts of an adopted lab
                                   job_steps.jsonl  the steps of the last training job; absent if none
                                   recorders/       one file for each recorder in the background
+                                  digest_key       the key of digests of passwords; readable by root only
                                   settings.json    ports before a scenario changed them; readable by root only
                                   players/         one file for each process that runs a scenario; root only
                                   challenge/       the fault that ``scenario break`` has hidden; root only
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 STATE_ROOT: Final = Path("/run/rocelab")
 FABRICS: Final = STATE_ROOT / "fabrics"
 _EXAMPLE: Final = Path("topologies/clos-2x4.yaml")
+_KEY: Final = 32
+"""Bytes of the key of digests."""
 _RDMA_SINCE: Final = (7, 1)
 """The first Linux version whose rxe devices work in namespaces."""
 
@@ -152,9 +155,26 @@ class FabricState:
         return self.journal.exists()
 
     def begin(self, backend: str) -> None:
-        """Open the journal with the backend's name, and a random owner token that identifies the fabric's objects."""
+        """Open the journal with the backend's name, and a random owner token that identifies the fabric's objects.
+
+        Also create the key of digests.
+        """
         self.record(JournalKind.BACKEND, [backend])
         self.record(JournalKind.OWNER, [secrets.token_hex(8)])
+        descriptor = os.open(self._digest_key, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(_KEY))
+
+    @property
+    def _digest_key(self) -> Path:
+        return self.directory / "digest_key"
+
+    @property
+    def digest_key(self) -> bytes:
+        """The key of digests of this fabric's secrets; empty for a fabric of a version without such a key."""
+        with contextlib.suppress(FileNotFoundError):
+            return self._digest_key.read_bytes()
+        return b""
 
     @property
     def owner(self) -> str:
@@ -275,7 +295,7 @@ class FabricState:
         for folder in (self.directory / "nodes", self.lab, self.recorders, self.players, self.challenge):
             shutil.rmtree(folder, ignore_errors=True)
         for name in ("topology.json", self.baseline.name, f"{self.baseline.name}.new", "qos.json", "qos.json.new",
-                     "cleared.npz", "cleared.npz.new", self.groups.name, self.changing.name,
+                     "cleared.npz", "cleared.npz.new", self.groups.name, self._digest_key.name, self.changing.name,
                      f"{self.changing.name}.new", self.faults.name, self.settings.name,
                      f"{self.settings.name}.new", self.job_steps.name,
                      f"{self.job_steps.name}.new"):  # fmt: skip

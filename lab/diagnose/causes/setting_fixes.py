@@ -10,6 +10,7 @@ from lab.audit.arithmetic import ADVERTISED, LEARNED
 from lab.audit.frr_lines import is_definition
 from lab.audit.placement import ADDRESS, generic
 from lab.diagnose.causes.setting_kinds import is_filter_hook
+from lab.routing.frr_secrets import has_hidden_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -108,6 +109,8 @@ def remedy(setting: DifferingSetting, same: Sequence[DifferingSetting] = ()) -> 
     words = setting.object.removeprefix(setting.kind).split()
     if setting.intended:
         return _of_intended(setting)
+    if _is_secret(setting):
+        return _of_secret(setting)
     if setting.kind == "route" and words:
         command = _of_route(setting, words, same)
     else:
@@ -207,6 +210,17 @@ def _of_frr(setting: DifferingSetting, _: list[str]) -> str:
         line = f"{line} {setting.expected}"
     typed = [word for each in ("configure terminal", *contexts, line) for word in ("-c", each)]
     return f"rocelab vtysh {setting.node} {shlex.join(typed)}"
+
+
+def _is_secret(setting: DifferingSetting) -> bool:
+    """Return whether a line of FRR has a password or a key, which was replaced when it was read."""
+    return setting.kind == "frr" and has_hidden_secret(f"{setting.object} {setting.value} {setting.expected}")
+
+
+def _of_secret(setting: DifferingSetting) -> str:
+    """Return what to do about a password or a key, in words: no recording has it."""
+    line, where = setting.object.removeprefix("frr "), f"rocelab vtysh {setting.node}"
+    return f"remove {line}: {where}" if _is_new(setting) else f"enter the secret of {line} again: {where}"
 
 
 def _is_definition(setting: DifferingSetting) -> bool:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import LabError
 from lab.kernel.netlink.ip_state import documents
+from lab.routing.frr_secrets import running_configuration
 from lab.routing.vty import Vty
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ _BRIDGE: Final = "fdb show\nvlan show\n"
 _BGP: Final = "bgpd"
 _OF_INTERFACES: Final = ("mgmtd", "zebra")
 """The daemons that know FRR's interface configuration: the first one, if it runs (seen in FRR 10.3)."""
-_CONFIGURATION: Final = "write terminal"
 
 
 def forwarding_of(fabric: Fabric) -> dict[str, Any]:
@@ -51,19 +51,19 @@ def _of_node(fabric: Fabric, name: str) -> dict[str, Any]:
     try:
         found = _interfaces(fabric.namespace(name))
         if fabric.topology.node(name).role.is_switch:
-            sockets = fabric.router(name).directory
-            found["bgp"] = _said(sockets / f"{_BGP}.vty")
+            sockets, key = fabric.router(name).directory, fabric.state.digest_key
+            found["bgp"] = _said(sockets / f"{_BGP}.vty", key)
             if any(each["kind"] == "bond" for each in found["interfaces"]):
                 known = [sockets / f"{daemon}.vty" for daemon in _OF_INTERFACES]
-                found["mgmt"] = _said(next(filter(Path.exists, known), known[-1]))
+                found["mgmt"] = _said(next(filter(Path.exists, known), known[-1]), key)
     except LabError as error:
         return {"complaint": str(error)}
     return found
 
 
-def _said(socket: Path) -> str:
+def _said(socket: Path, key: bytes) -> str:
     with Vty(socket) as vty:
-        return vty.answer_to(_CONFIGURATION)
+        return running_configuration(vty, key)
 
 
 def _interfaces(namespace: Namespace) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lab.errors import LabError
 from lab.kernel.netlink.ip_state import documents
 from lab.model.qos.qos_store import dump_node
+from lab.routing.frr_secrets import running_configuration
 from lab.routing.vty import Vty
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from lab.kernel.process.netns import Namespace
 
 _IP: Final = "link show\nroute show table all\nneigh show\nneigh show nud noarp\n"
-_CONFIGURATION: Final = "write terminal"
 
 
 def state_of(fabric: Fabric) -> dict[str, Any]:
@@ -49,12 +49,12 @@ def _forwarding(namespace: Namespace) -> dict[str, Any]:
 
 
 def _configurations(fabric: Fabric, name: str) -> dict[str, str]:
-    """Return the running configuration of each daemon."""
+    """Return the running configuration of each daemon, without secrets."""
     found = {}
     for socket in sorted(fabric.router(name).directory.glob("*.vty")):
         try:
             with Vty(socket) as vty:
-                found[socket.stem] = vty.answer_to(_CONFIGURATION)
+                found[socket.stem] = running_configuration(vty, fabric.state.digest_key)
         except LabError as error:
             found[socket.stem] = f"! {error}"
     return found

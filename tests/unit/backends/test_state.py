@@ -47,6 +47,22 @@ def test_the_topology_comes_back_equal(root: Path, topology: Topology) -> None:
     assert not root.exists()
 
 
+def test_a_fabric_has_a_digest_key_of_its_own_for_root_only(root: Path) -> None:
+    keys = []
+    for name in ("a", "b"):
+        state = FabricState(name)
+        assert state.digest_key == b""
+        with state.locked():
+            state.begin("netns")
+            keys.append(state.digest_key)
+            assert (state.directory / "digest_key").stat().st_mode & 0o777 == 0o600
+            state.forget()
+        assert state.digest_key == b""
+    assert [len(key) for key in keys] == [32, 32]
+    assert keys[0] != keys[1]
+    assert not root.exists()
+
+
 def test_the_steps_of_the_last_job_go_with_the_fabric(root: Path, topology: Topology) -> None:
     state = FabricState("a")
     with state.locked():

@@ -50,6 +50,7 @@ LEG = {
 }  # fmt: skip
 FDB = [{"mac": "00:00:00:00:00:00", "ifname": "vni10010", "dst": "10.252.0.2", "flags": ["self"]}]
 VLANS = [{"ifname": "vni10010", "vlans": [{"vlan": 10, "flags": ["PVID", "Egress Untagged"]}]}]
+BGP = "router bgp 1\n neighbor swp1 password {}\n"
 
 
 class Daemon:
@@ -58,7 +59,8 @@ class Daemon:
     def __init__(self, path: Path) -> None:
         if "leaf3" in str(path):
             raise OperationFailed("no daemon listens there")
-        self.says = {"bgpd": "router bgp 1\n", "zebra": "interface bond1\n", "mgmtd": "interface bond2\n"}[path.stem]
+        says = {"bgpd": BGP.format("hunter2"), "zebra": "interface bond1\n", "mgmtd": "interface bond2\n"}
+        self.says = says[path.stem]
 
     def __enter__(self) -> Daemon:
         return self
@@ -66,7 +68,7 @@ class Daemon:
     def __exit__(self, *_: object) -> None:
         """Hang up."""
 
-    def answer_to(self, command: str) -> str:
+    def answer_to(self, command: str, _timeout: float) -> str:
         return {"write terminal": self.says}[command]
 
 
@@ -91,7 +93,7 @@ def fabric(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.setattr(forwarding_state, "Vty", Daemon)
     return SimpleNamespace(
         topology=TENANT, namespace=Node, router=lambda name: SimpleNamespace(directory=tmp_path / name),
-        state=SimpleNamespace(load_qos=dict),
+        state=SimpleNamespace(load_qos=dict, digest_key=b""),
     )  # fmt: skip
 
 
@@ -103,7 +105,7 @@ def test_a_leaf_has_tunnels_gateways_and_whom_it_floods_to(fabric: Any) -> None:
         "vni": 10010, "local": "10.252.0.1", "tos": 1, "vlan": 10,
     }  # fmt: skip
     assert (gateway["vlan"], gateway["addresses"]) == (10, ["10.1.10.1/24"])
-    assert (found["fdb"], found["bgp"]) == (FDB, "router bgp 1\n")
+    assert (found["fdb"], found["bgp"]) == (FDB, BGP.format("<secret>"))
 
 
 def test_hosts_and_spines_have_interfaces(fabric: Any) -> None:
@@ -118,7 +120,7 @@ def test_hosts_and_spines_have_interfaces(fabric: Any) -> None:
 def test_a_leaf_with_bonds_says_what_its_interfaces_are_configured_with(fabric: Any, tmp_path: Path) -> None:
     """zebra does; and mgmtd, where there is one."""
     found = forwarding_of(fabric)
-    assert (found["leaf2"]["bgp"], found["leaf2"]["mgmt"]) == ("router bgp 1\n", "interface bond1\n")
+    assert (found["leaf2"]["bgp"], found["leaf2"]["mgmt"]) == (BGP.format("<secret>"), "interface bond1\n")
     assert "mgmt" not in found["leaf1"]
     (tmp_path / "leaf2").mkdir()
     (tmp_path / "leaf2" / "mgmtd.vty").touch()

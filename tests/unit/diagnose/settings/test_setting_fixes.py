@@ -133,6 +133,11 @@ def test_of_learned_routes_that_are_missing_one_shows_the_reason() -> None:
         (setting("leaf1", "frr router bgp 65001", value="absent", expected="present"),
          ("restore the section router bgp 65001 with all its lines: "
           "rocelab vtysh leaf1 -c 'show running-config'")),
+        (setting("leaf1", "frr router bgp 65001 / neighbor swp1 password", "value", value="<secret:01234567>",
+         expected="<secret:89abcdef>"),
+         "enter the secret of router bgp 65001 / neighbor swp1 password again: rocelab vtysh leaf1"),
+        (setting("leaf1", "frr router bgp 65001 / neighbor swp1 password <secret:01234567>"),
+         "remove router bgp 65001 / neighbor swp1 password <secret:01234567>: rocelab vtysh leaf1"),
         (setting("leaf1", "bgp session 10.0.0.1 red", "state", value="Idle", expected="Established"),
          ("see the reason of the last reset, and correct the session here or at the other end: "
           "rocelab vtysh leaf1 -c 'show bgp vrf red neighbors 10.0.0.1'")),
