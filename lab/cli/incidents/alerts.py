@@ -102,15 +102,24 @@ def _fault_began(recording: Recording) -> int | None:
     if _scenario_of(recording):
         names = [name for name in _FAULT_PHASES if name in recording.clock.phases]
         return recording.phase(names[0]).start if names else None
-    return min((int(line["ns"]) for line in _injected(recording)), default=None)
+    return next((ns for ns, _ in _injected(recording)), None)
 
 
 def _scenario_of(recording: Recording) -> str:
     return str(recording.parameters.get("scenario", ""))
 
 
-def _injected(recording: Recording) -> list[Mapping[str, Any]]:
-    return [line for line in recording.truth() if line["did"] == _INJECTED]
+def _injected(recording: Recording) -> list[tuple[int, str]]:
+    """Return the time in ns and the kind of each fault that was injected, by time; InvalidInput if damaged.
+
+    They are recorded when their injection has ended, which is another order.
+    """
+    from lab.telemetry.store.recording_folder import read_records  # noqa: PLC0415 - as above
+
+    def parse(line: Mapping[str, Any]) -> tuple[str, int, str]:
+        return str(line["did"]), int(line["ns"]), str(line["kind"])
+
+    return sorted((ns, kind) for did, ns, kind in read_records(recording.folder.truth, parse) if did == _INJECTED)
 
 
 def _cause_of(recording: Recording) -> str:
@@ -122,8 +131,8 @@ def _cause_of(recording: Recording) -> str:
 
     name = _scenario_of(recording)
     if not name:
-        kinds = [str(line["kind"]) for line in _injected(recording)]
-        return _CAUSES.get(kinds[0], kinds[0]) if kinds else ""
+        kind = next((kind for _, kind in _injected(recording)), "")
+        return _CAUSES.get(kind, kind)
     answer = library.find(name).answer if name in library.names() else None
     return "" if answer is None or answer.cause in _NO_ALERT else answer.cause
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from lab.cli.app import app
 from lab.cli.schemas import adapter
-from lab.errors import UsageError
+from lab.errors import InvalidInput, UsageError
 from lab.telemetry.alerts.fired_alerts import ALERTMANAGER, RULES
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.store import recording_folder as files
@@ -78,16 +78,22 @@ def test_several_runs_have_the_proof() -> None:
 def test_a_fault_that_was_injected_during_a_recording_is_its_cause(
     runs: Path, kind: str, late: int, row: list[str]
 ) -> None:
-    """A second fault does not count."""
+    """A later fault does not count, though its injection ended first."""
     files.write_json(runs / "bad" / "params.json", {})
     recording = Recording.open(runs / "bad")
     began = recording.phase("observe").start + late
-    for did, when, what in (("inject", 0, kind), ("inject", 1, "link-down"), ("heal", 2, kind)):
+    for did, when, what in (("inject", 1, "link-down"), ("inject", 0, kind), ("heal", 2, kind)):
         line = {"ns": began + when, "did": did, "kind": what, "place": "h1", "parameters": {}}
         files.append_line(recording.folder.truth, line)
     lines = alerts("bad", "good").stdout.splitlines()
     rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
     assert next(cells for cells in rows if cells[0] == "bad")[2:] == row
+
+
+@pytest.mark.parametrize("line", [{"did": "inject"}, {"ns": 1}, {"ns": "soon", "did": "inject", "kind": "link-down"}])
+def test_a_damaged_ground_truth_is_refused(runs: Path, line: dict[str, object]) -> None:
+    files.append_line(Recording.open(runs / "good").folder.truth, line)
+    assert isinstance(alerts("good").exception, InvalidInput)
 
 
 @pytest.mark.usefixtures("runs")
