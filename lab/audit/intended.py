@@ -95,9 +95,9 @@ class Intentions:
 
     def _is_outside(self, node: str, neighbour: str) -> bool:
         """Return whether a neighbour of a session, by interface, address or peer group, is no node of the fabric."""
-        members = self._members(node).get(neighbour)
-        if members is not None:
-            return all(self._is_outside(node, each) for each in members if each != neighbour)
+        return all(self._is_no_node(node, each) for each in self._members(node).get(neighbour, [neighbour]))
+
+    def _is_no_node(self, node: str, neighbour: str) -> bool:
         if (node, neighbour) in self.placement.peers:
             return False
         try:

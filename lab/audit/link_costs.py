@@ -76,8 +76,3 @@ def is_of_link(found: Difference, costs: Costs, placement: FabricRoles) -> bool:
         return False
     mine, theirs = costs.get((found.node, line["port"]), {}), costs[peer.node, peer.interface]
     return mine.get(line["name"]) == theirs.get(line["name"])
-
-
-def is_cost(line: str) -> bool:
-    """Return whether a line of FRR, or a difference of that name, sets the cost of a port."""
-    return bool(_COST.match(line))

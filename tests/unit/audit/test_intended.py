@@ -68,6 +68,13 @@ def test_only_what_leads_out_of_the_fabric_may_be_intended(found: Difference, po
     assert intentions().is_possible(found) is possible
 
 
+def test_peer_groups_that_name_each_other_end() -> None:
+    """FRR has no such groups, but a damaged recording can."""
+    lines = ("router bgp 1 / neighbor A peer-group B", "router bgp 1 / neighbor B peer-group A")
+    leaf = replace(LEAF, frr=tuple(map(FrrLineAudit, lines)))
+    assert intentions(leaf).is_possible(new("frr", "router bgp 1 / neighbor A shutdown"))
+
+
 ENTRY = NeighbourAudit(LEAF_PORT, "10.0.0.1", "02:1a:00:00:00:01", permanent=True, state="NOARP")
 
 
