@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,7 +10,7 @@ from lab.audit import audited
 from lab.audit.audited import FabricAudit, NodeAudit, UnreadPart
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
 _KINDS: Final[Mapping[str, type]] = {
     "interfaces": audited.InterfaceAudit, "addresses": audited.AddressAudit, "routes": audited.RouteAudit,
@@ -20,6 +21,26 @@ _KINDS: Final[Mapping[str, type]] = {
     "vnis": audited.VniAudit, "ports": audited.PortAudit, "rdma": audited.RdmaDeviceAudit, "gids": audited.GidAudit,
     "unread": UnreadPart,
 }  # fmt: skip
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
+
+
+_IS_OF_TYPE: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "str": _is_text,
+    "int": _is_number,
+    "float": _is_number,
+    "bool": _is_number,
+    "tuple[str, ...]": lambda value: isinstance(value, tuple) and all(map(_is_text, value)),
+    "Text": lambda value: isinstance(value, Mapping) and all(map(_is_text, value.values())),
+    "Counters": lambda value: isinstance(value, Mapping) and all(map(_is_number, value.values())),
+}
+"""Whether a value may be in a field, by the field's annotation. A recording can have anything."""
 
 
 def dump(found: FabricAudit) -> dict[str, Any]:
@@ -54,8 +75,12 @@ def restore_node(data: Mapping[str, Any]) -> NodeAudit:
 
 
 def _object(kind: type, data: Mapping[str, Any]) -> Any:
-    """Return an object whose lists are tuples again."""
-    known = {each.name for each in fields(kind)}
-    return kind(
-        **{name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in known}
-    )
+    """Return an object whose lists are tuples again; TypeError if a value is not of its field's type."""
+    types = {each.name: str(each.type) for each in fields(kind)}
+    values = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in types
+    }
+    for name, value in values.items():
+        if not _IS_OF_TYPE[types[name]](value):
+            raise TypeError(f"{name} is {value!r}, and no {types[name]}")
+    return kind(**values)

@@ -47,6 +47,13 @@ def audit_at(moments: Sequence[AuditMoment], ns: int) -> AuditMoment | None:
 
 def _line(line: Mapping[str, Any]) -> tuple[int, str, dict[str, NodeAudit], tuple[Difference, ...] | None]:
     """Return the time, the fabric, the nodes that changed, and the differences from the plan."""
-    nodes = {name: snapshot.restore_node(node) for name, node in line["nodes"].items()}
-    drift = None if line["drift"] is None else tuple(Difference(**each) for each in line["drift"])
+    nodes = {name: snapshot.restore_node({**node, "name": name}) for name, node in line["nodes"].items()}
+    drift = None if line["drift"] is None else tuple(map(_difference, line["drift"]))
     return int(line["ns"]), str(line["fabric"]), nodes, drift
+
+
+def _difference(recorded: Mapping[str, Any]) -> Difference:
+    """Return a recorded difference; TypeError if a part of it is no text."""
+    if not all(isinstance(each, str) for each in recorded.values()):
+        raise TypeError("a part of a difference is no text")
+    return Difference(**recorded)

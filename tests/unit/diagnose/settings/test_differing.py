@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -72,6 +72,48 @@ def test_a_recorded_setting_that_is_damaged_is_refused(tmp_path: Path, node: Nod
     files.append_line(recording.folder.audit, line)
     with pytest.raises(InvalidInput, match="is damaged"):
         diagnose_run(recording, "observe")
+
+
+@pytest.mark.parametrize(
+    ("part", "damaged"),
+    [
+        ("nodes", {"leaf1": {"role": "leaf", "frr": [{"line": 5}]}}),
+        ("nodes", {"leaf1": {"role": "leaf", "addresses": [{"interface": "lo", "address": 5, "scope": "global"}]}}),
+        (
+            "nodes",
+            {
+                "leaf1": {
+                    "role": "leaf",
+                    "ports": [{"interface": "swp1", "settings_in_full": {"x": []}, "in_kernel": True}],
+                }
+            },
+        ),
+        ("drift", [asdict(replace(PLANNED[1], object=5))]),  # type: ignore[arg-type]
+        ("drift", [asdict(replace(PLANNED[1], expected=["absent"]))]),  # type: ignore[arg-type]
+    ],
+    ids=[
+        "a number as a line",
+        "a number as an address",
+        "a list as a setting",
+        "a number as a name",
+        "a list as a value",
+    ],
+)
+def test_a_recorded_value_of_another_type_is_refused(tmp_path: Path, part: str, damaged: Any) -> None:
+    recording = recorded(tmp_path / "run", ())
+    (line,) = files.read_lines(recording.folder.audit)
+    recording.folder.audit.unlink()
+    files.append_line(recording.folder.audit, {**line, part: damaged})
+    with pytest.raises(InvalidInput, match="is damaged"):
+        diagnose_run(recording, "observe")
+
+
+def test_a_recorded_node_has_the_name_of_its_entry(tmp_path: Path) -> None:
+    recording = recorded(tmp_path / "run", ())
+    (line,) = files.read_lines(recording.folder.audit)
+    recording.folder.audit.unlink()
+    files.append_line(recording.folder.audit, {**line, "nodes": {"leaf1": {"name": "nowhere", "role": "leaf"}}})
+    assert diagnose_run(recording, "observe").differing == ()
 
 
 def test_those_at_the_place_of_a_cause_come_first(tmp_path: Path) -> None:
