@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface, ip_network
 from typing import TYPE_CHECKING, Final
 
@@ -68,7 +69,12 @@ def is_quiet(setting: DifferingSetting) -> bool:
 
 def _peer_of(session: DifferingSetting) -> str:
     """Return the address of a session's peer; "" if an interface names it."""
-    for word in session.object.split():
+    return _first_address(session.object)
+
+
+@lru_cache(maxsize=4096)
+def _first_address(text: str) -> str:
+    for word in text.split():
         try:
             return str(ip_address(word))
         except ValueError:
@@ -105,6 +111,9 @@ class RoutePaths:
     owners: Mapping[IPv4Network | IPv6Network, Collection[str]] = field(default_factory=dict)
     """The switches with an address in each network."""
     _distances: dict[str, dict[str, int]] = field(default_factory=dict)
+    _owners: dict[str, Collection[str]] = field(default_factory=dict)
+    """The owners of each prefix of a route: a fabric can have many routes and sessions that differ."""
+    _peers: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def passes(self, route: DifferingSetting, session: DifferingSetting) -> bool:
         """Return whether a route is advertised over a session, or by the node of a setting without a session.
@@ -112,7 +121,7 @@ class RoutePaths:
         True if that is not known: for networks without an owner, routes of VRFs, and sessions over several links.
         """
         prefix, *words = words_of(route) or [""]
-        if "table" in words or (_peer_of(session) and not peer_of(self.topology, session.node, session.interface)):
+        if "table" in words or (not self._peer(session) and _peer_of(session)):
             return True
         owners = self._owners_in(prefix)
         return not owners or any(self.leads(owner, route.node, session) for owner in owners)
@@ -122,7 +131,7 @@ class RoutePaths:
 
         Of a switch's own networks, any of its sessions is on the path.
         """
-        peer = peer_of(self.topology, session.node, session.interface).partition(":")[0]
+        peer = self._peer(session)
         ends = {session.node, peer} - {""}
         there, here = self._from(owner), self._from(node)
         if owner == node:
@@ -134,7 +143,19 @@ class RoutePaths:
         either = ((session.node, peer), (peer, session.node))
         return any(there[one] + 1 + here[other] == there[node] for one, other in either)
 
-    def _owners_in(self, prefix: str) -> set[str]:
+    def _peer(self, session: DifferingSetting) -> str:
+        """Return the node at the other end of a session's or setting's link; "" without one."""
+        port = session.node, session.interface
+        if port not in self._peers:
+            self._peers[port] = peer_of(self.topology, *port).partition(":")[0]
+        return self._peers[port]
+
+    def _owners_in(self, prefix: str) -> Collection[str]:
+        if prefix not in self._owners:
+            self._owners[prefix] = self._find_owners(prefix)
+        return self._owners[prefix]
+
+    def _find_owners(self, prefix: str) -> set[str]:
         try:
             network = ip_network(prefix, strict=False)
         except ValueError:  # of a damaged recording

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from ipaddress import ip_network
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from lab.audit.audited import AddressAudit, NodeAudit
+from lab.diagnose import consequences
 from lab.diagnose.consequences import RoutePaths, owners_of_networks, takes_sessions_down, without_details
 from lab.diagnose.differing import DifferingSetting
 from tests.unit.diagnose.made_facts import PEERS, TOPOLOGY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PATHS: Final = RoutePaths(TOPOLOGY)
 """Without the addresses of nodes: any session can take any route away."""
@@ -160,6 +165,30 @@ def test_a_route_only_follows_from_the_sessions_by_which_it_is_advertised(
     assert without_details([session, LOOPBACK], OF_SPINE) == ([session] if passes else [session, LOOPBACK])
     in_vrf = replace(LOOPBACK, object="route 10.253.0.1/32 table 100")
     assert without_details([session, in_vrf], OF_SPINE) == [session]
+
+
+def test_prefixes_and_addresses_of_sessions_are_read_once_however_many_differ(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fabric of 80 switches whose daemon dies has a million pairs of a route and a session."""
+    read: Counter[str] = Counter()
+
+    def counted(parse: Callable[..., object]) -> Callable[..., object]:
+        def parsed(text: str, **named: bool) -> object:
+            read[text] += 1
+            return parse(text, **named)
+
+        return parsed
+
+    for name in ("ip_network", "ip_address"):
+        monkeypatch.setattr(consequences, name, counted(getattr(consequences, name)))
+    prefixes = [f"10.9.0.{number}/32" for number in range(50)]
+    routes = [replace(LOOPBACK, object=f"route {prefix}") for prefix in prefixes]
+    others = [differs("leaf2", "frr", f"router bgp 1 / maximum-paths {number}") for number in range(50)]
+    paths = RoutePaths(TOPOLOGY, {ip_network(prefix): {"spine1"} for prefix in prefixes})
+    assert without_details([*others, *routes], paths) == [*others, *routes]
+    assert {read[prefix] for prefix in prefixes} == {1}
+    assert read["bgp"] <= len(others)
 
 
 def test_networks_have_the_switches_with_an_address_there_as_owners() -> None:
