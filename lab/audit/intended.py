@@ -29,6 +29,9 @@ _ORIGINATING: Final = frozenset({"redistribute", "default-originate", "default-i
 _PREFIXED: Final = (("ip", "route"), ("ipv6", "route"), ("network",), ("aggregate-address",))
 """The words before the prefix of a line of FRR that makes a route."""
 
+_SHARING: Final = frozenset({"macvlan", "macvtap", "ipvlan", "ipvtap"})
+"""Kinds of interfaces that take packets from another one, like macvlan in passthru mode (ip-link(8))."""
+
 
 def _is_new(found: Difference) -> bool:
     return found.field == PRESENCE and found.value.startswith(PRESENT)
@@ -73,14 +76,14 @@ class Intentions:
         """Return whether a difference changes nothing for the packets of the fabric.
 
         That is a new neighbour entry with the MAC of the interface that has its address, or a new interface without a
-        cable that is no part of a bridge, bond or VRF, and has none.
+        cable that is no part of a bridge, bond or VRF, has none, and takes no packets from another one.
         """
         node = self.nodes.get(found.node)
         if node is None or not _is_new(found) or found.kind not in {"interface", "neighbour"}:
             return False
         if found.kind == "interface":
             joined = {each.master for each in node.interfaces}
-            joined |= {each.name for each in node.interfaces if each.master}
+            joined |= {each.name for each in node.interfaces if each.master or each.kind in _SHARING}
             return self.is_possible(found) and found.interface not in joined
         entry = next((each for each in node.neighbours if each.identity == found.object), None)
         return entry is not None and entry.mac in self._macs_of(found.node, entry.interface, entry.address)

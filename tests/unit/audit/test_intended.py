@@ -95,9 +95,20 @@ def test_an_entry_with_the_mac_that_arp_would_find_is_harmless(
     assert intentions(replace(LEAF, neighbours=(entry,)), host).is_harmless(found) is harmless
 
 
-@pytest.mark.parametrize(("master", "of", "harmless"), [("", "", True), ("br0", "", False), ("", "ext0", False)])
-def test_a_new_interface_without_a_cable_is_harmless_outside_of_bridges(master: str, of: str, harmless: bool) -> None:
+@pytest.mark.parametrize(
+    ("kind", "master", "of", "harmless"),
+    [
+        ("veth", "", "", True),
+        ("veth", "br0", "", False),
+        ("bridge", "", "ext0", False),
+        ("macvlan", "", "", False),
+        ("ipvlan", "", "", False),
+    ],
+)
+def test_a_new_interface_without_a_cable_is_harmless_if_it_takes_no_packets_from_others(
+    kind: str, master: str, of: str, harmless: bool
+) -> None:
     port = InterfaceAudit(LEAF_PORT, "veth", True, True, 9000, "02:1a:00:00:00:02", of, 1000)
-    added = InterfaceAudit("ext0", "veth", True, True, 9000, "02:1a:00:00:00:03", master, 1000)
+    added = InterfaceAudit("ext0", kind, True, True, 9000, "02:1a:00:00:00:03", master, 1000)
     found = new("interface", "ext0", interface="ext0")
     assert intentions(replace(LEAF, interfaces=(port, added))).is_harmless(found) is harmless
