@@ -17,6 +17,7 @@
 #define RL_IPV6_NEXT 6 /* offsets in the IPv6 header, and behind it (RFC 8200) */
 #define RL_IPV6_LENGTH 40
 #define RL_ICMPV6 58
+#define RL_TCP 6
 #define RL_UDP 17
 #define RL_ROCE_PORT 4791 /* IBA vol. 1, A17.3.1 */
 #define RL_CNP 0x81 /* its opcode (IBA vol. 1, A17.9.3) */

@@ -73,6 +73,19 @@ int port_rx(struct __sk_buff *skb)
 	return TC_ACT_UNSPEC;
 }
 
+/*
+ * Replace a forwarded TCP packet by a clone without a socket, and return whether it was.
+ *
+ * A NIC releases what it has sent. A veth pair does not: until a router or the receiver takes the packet, it counts as
+ * unsent by its sender. TCP then has no more than two packets in a bridge's queue (tcp_small_queue_check).
+ */
+static __always_inline bool rl_leave_socket(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk ? bpf_sk_fullsock(skb->sk) : NULL;
+
+	return sk && sk->protocol == RL_TCP && !bpf_clone_redirect(skb, skb->ifindex, 0);
+}
+
 SEC("tc")
 int port_tx(struct __sk_buff *skb)
 {
@@ -90,6 +103,8 @@ int port_tx(struct __sk_buff *skb)
 	if (kind == RL_KIND_CNP)
 		return rl_transmit_cnp(skb, port.id);
 	if (kind == RL_KIND_DATA) {
+		if (rl_leave_socket(skb))
+			return TC_ACT_STOLEN; /* the clone has come by here */
 		priority = rl_mark_priority(skb->mark);
 	} else {
 		rl_parse(skb, &header);
