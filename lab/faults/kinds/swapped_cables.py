@@ -21,6 +21,7 @@ from lab.errors import OperationFailed, UsageError
 from lab.faults.fault import Fault, Parameters
 from lab.faults.fault_place import Form
 from lab.kernel.netlink import ip_state, links, rtnl
+from lab.kernel.process import tuning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,6 +77,7 @@ class CableSwapped(Fault[Parameters]):
             "mac": shown["address"],
             "mtu": shown["mtu"],
             "kept": ip_state.keep(self.namespace, end.interface),
+            "sysctls": self.namespace.inside(partial(tuning.interface_sysctls, end.interface)),
         }
 
     @override
@@ -105,6 +107,7 @@ class CableSwapped(Fault[Parameters]):
         values = (f"address {before['mac']}", f"mtu {before['mtu']}")
         ip_state.change(self.namespace, "", [f"link set dev {port.interface} {value}" for value in values])
         self.namespace.inside(partial(restore_port, self.fabric, port, programs))
+        self.namespace.inside(partial(_set_sysctls, port.interface, before["sysctls"]))
         ip_state.put_back(self.namespace, port.interface, before["kept"])
 
     def _near_end(self, cable: Endpoint) -> tuple[str, Mapping[str, Any]]:
@@ -139,3 +142,9 @@ class CableSwapped(Fault[Parameters]):
 
     def _index(self, end: Endpoint) -> int:
         return self.fabric.numbering.index(end.node, end.interface)
+
+
+def _set_sysctls(interface: str, values: Mapping[str, str]) -> None:
+    """Set the sysctls of an interface that have other values: it got its node's defaults when it came back."""
+    there = tuning.interface_sysctls(interface)
+    tuning.write_sysctls({name: value for name, value in values.items() if there.get(name) != value})

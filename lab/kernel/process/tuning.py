@@ -27,6 +27,9 @@ _SFEATURES: Final = 0x3B
 _WORDS: Final = 8
 """Maximum number of feature words: Linux 7 has two."""
 _UNSUPPORTED: Final = 95
+_OF_INTERFACES: Final = ("net/ipv4/conf", "net/ipv4/neigh", "net/ipv6/conf", "net/ipv6/neigh")
+_NO_SETTINGS: Final = frozenset({"stable_secret", "mtu"})
+"""Files of IPv6: the first cannot be read before it is set, and the second follows the interface's MTU."""
 
 
 def has_sysctl(name: str) -> bool:
@@ -37,6 +40,13 @@ def has_sysctl(name: str) -> bool:
 def read_sysctls(names: Iterable[str]) -> dict[str, str]:
     """Return the values of sysctls, by path."""
     return {name: Path("/proc/sys", name).read_text(encoding="ascii").strip() for name in names}
+
+
+def interface_sysctls(interface: str) -> dict[str, str]:
+    """Return the values of all settings of an interface, by path: routing, ARP and ND (ip-sysctl of the kernel)."""
+    folders = [Path("/proc/sys", top, interface) for top in _OF_INTERFACES]
+    files = [file for folder in folders if folder.is_dir() for file in folder.iterdir()]
+    return read_sysctls(str(file.relative_to("/proc/sys")) for file in files if file.name not in _NO_SETTINGS)
 
 
 def write_sysctls(values: Mapping[str, str | int]) -> None:

@@ -20,6 +20,7 @@ from lab.faults import fault_engine
 from lab.faults.fault_request import FaultRequest, parse_words, understand
 from lab.faults.ledger import Entry, Ledger
 from lab.kernel.netlink import links
+from lab.kernel.process import tuning
 from lab.kernel.process.netns import Namespace
 from tests.fabric import snapshot
 from tests.fabric.command import TOPOLOGIES, hosts, rocelab, rocelab_json, running
@@ -224,6 +225,20 @@ def test_cables_whose_swap_or_healing_is_interrupted_are_put_back(
             fault.heal(before)
     assert fault_engine.heal(lifecycle.open_fabric(NAME), [entry.number]) == [entry]
     until_state(whole)
+
+
+def test_swapped_cables_keep_the_sysctls_of_their_ports() -> None:
+    """The kernel gives an interface the defaults of the namespace that it enters."""
+    values = {"net/ipv4/conf/swp3/rp_filter": "2", "net/ipv4/neigh/swp3/mcast_solicit": "5"}
+    leaf = node("leaf1")
+    before = leaf.inside(lambda: tuning.read_sysctls(values))
+    leaf.inside(lambda: tuning.write_sysctls(values))
+    request = FaultRequest("cable-swapped", "leaf1:swp3,leaf1:swp4", {})
+    entry = fault_engine.inject(lifecycle.open_fabric(NAME), request)
+    assert leaf.inside(lambda: tuning.read_sysctls(values)) == values
+    fault_engine.heal(lifecycle.open_fabric(NAME), [entry.number])
+    assert leaf.inside(lambda: tuning.read_sysctls(values)) == values
+    leaf.inside(lambda: tuning.write_sysctls(before))
 
 
 def test_what_hosts_were_told_of_a_smaller_mtu_is_forgotten_with_its_healing() -> None:
