@@ -35,6 +35,7 @@ SESSIONS: Final = (
     (
         "incidents/test_probing.py", "incidents/test_diagnose.py", "fabrics/test_top.py", "fabrics/test_tools.py",
         "rdma/test_workload.py", "rdma/test_job_command.py", "incidents/test_scenarios.py",
+        "incidents/test_challenges.py",
     ),
     ("overlay/test_tenant_challenges.py", "overlay/test_tenant_rdma.py"),
 )  # fmt: skip

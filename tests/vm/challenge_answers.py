@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 PATIENT: Final = 300.0
 """Virtual seconds: longer than an entry of ARP, a MAC of a bridge or a look of a user lasts."""
 LOOKED: Final = "evpn-rt-mismatch"
-"""The challenge that CI answers, and in which it uses every command: an overlay, routers and lossless ports.
+"""The challenge in which CI uses every command: an overlay, routers and lossless ports."""
+_IN_CI: Final = {LOOKED, "ecn-missing-one-leaf", "gray-loss", "one-path-only", "slow-receiver"}
+"""The challenges that CI answers: a tunnel's, a port's, a link's, a router's and a host's fault.
 
-The others are ``long``. CI has the checks of each in tests/unit/scenario, and its kind of fault in a test of faults:
-test_tenant_rdma.py has those of overlays.
+The others are ``long``. CI has the checks of each in tests/unit/scenario, and its kind of fault in a test of faults.
 """
 _TENANTS: Final = "roce-tenant"
 _FAULTLESS: Final = {0, 1, 3}
@@ -48,7 +49,7 @@ def challenges(*, of_tenants: bool) -> list[object]:
     names = [name for name in library.names() if library.find(name).answer]
     wanted = [name for name in names if (topology_of(name) == _TENANTS) is of_tenants]
     ordered = sorted(wanted, key=lambda name: (topology_of(name), name))
-    return [pytest.param(name, marks=() if name == LOOKED else LONG) for name in ordered]
+    return [pytest.param(name, marks=() if name in _IN_CI else LONG) for name in ordered]
 
 
 def answer_rightly(name: str, patience: float, shared: SharedFabric, folder: Path) -> None:

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from tests.vm.shared_fabric import SharedFabric
 
-pytestmark = [pytest.mark.vm, pytest.mark.long, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(3600)]
 
 
-@pytest.mark.parametrize("patience", [0.0, PATIENT])
+@pytest.mark.parametrize("patience", [0.0, pytest.param(PATIENT, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", challenges(of_tenants=False))
 def test_a_right_answer_passes(name: str, patience: float, shared_fabric: SharedFabric, tmp_path: Path) -> None:
     answer_rightly(name, patience, shared_fabric, tmp_path)
