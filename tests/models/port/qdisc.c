@@ -85,6 +85,7 @@ void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, __u64 expire, __u64 delta)
 __u32 bpf_get_prandom_u32(void) { return up_to(~0u); }
 int bpf_clone_redirect(struct __sk_buff *skb, __u32 index, __u64 flags) { return 0; }
 long bpf_csum_diff(__be32 *from, __u32 size, __be32 *to, __u32 length, __u64 seed) { return 0; }
+struct bpf_sock *bpf_sk_fullsock(struct bpf_sock *sk) { return sk; }
 int bpf_redirect(__u32 index, __u64 flags) { return 0; }
 int bpf_skb_adjust_room(void *skb, int more, __u32 mode, __u64 flags) { return 0; }
 int bpf_skb_change_tail(void *skb, __u32 length, __u64 flags) { return 0; }

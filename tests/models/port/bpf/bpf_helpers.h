@@ -24,6 +24,7 @@ void *sim_lookup(void *map, size_t size, __u32 key);
 __u64 bpf_ktime_get_ns(void);
 __u32 bpf_get_prandom_u32(void);
 int bpf_clone_redirect(struct __sk_buff *, __u32, __u64);
+struct bpf_sock *bpf_sk_fullsock(struct bpf_sock *);
 long bpf_csum_diff(__be32 *, __u32, __be32 *, __u32, __u64);
 int bpf_redirect(__u32, __u64);
 int bpf_skb_adjust_room(void *, int, __u32, __u64);
