@@ -129,6 +129,18 @@ def test_a_transfer_lasts_as_long_as_packets_and_is_silent_without_answers(
     assert (exchange.seconds, exchange.blur) == (4.0, 3.0)
 
 
+def test_a_pair_has_not_begun_while_its_destination_answers_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([1.0, 2.0, 3.0, 4.0])
+    counted = {("t.h1.eth1", "sent"): iter([0, 0, 0, 5]), ("t.h2.eth1", "sent"): iter([7, 8, 9, 10])}
+    monkeypatch.setattr(sysfs, "packets", lambda *what: next(counted[what]) if what in counted else 0)
+    monkeypatch.setattr("lab.rdma.perftest_session.time.monotonic", lambda: next(clock))
+    nothing: Any = SimpleNamespace()
+    exchange = Exchange(PAIR, 1, nothing, nothing, Path("none"))
+    for _ in range(4):
+        exchange.observe()
+    assert (exchange.began_at, exchange.first_gap) == (4.0, 1.0)
+
+
 def test_a_read_lasts_until_its_last_packet_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
     """The responder has sent when its port has queued: the last of what is read come, and none is sent."""
     clock = iter([1.0, 2.0, 3.0, 4.0])
