@@ -116,26 +116,29 @@ def test_a_sample_that_ran_backwards_is_no_sample(tmp_path: Path) -> None:
         latency(tmp_path, wrapped, 26_000_000_000)
 
 
+def counting(
+    monkeypatch: pytest.MonkeyPatch, counted: dict[tuple[str, str], list[int]], seconds: list[float]
+) -> Exchange:
+    """A transfer whose devices count, at each look, the next of ``counted`` at the next of ``seconds``."""
+    clock, packets = iter(seconds), {what: iter(counts) for what, counts in counted.items()}
+    monkeypatch.setattr(sysfs, "packets", lambda *what: next(packets[what]) if what in packets else 0)
+    monkeypatch.setattr("lab.rdma.perftest_session.time.monotonic", lambda: next(clock))
+    nothing: Any = SimpleNamespace()
+    return Exchange(PAIR, 1, nothing, nothing, Path("none"))
+
+
 def test_a_transfer_lasts_as_long_as_packets_and_is_silent_without_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    clock = iter([1.0, 2.0, 3.0, 4.0, 7.0])
-    counted = {("t.h1.eth1", "sent"): iter([0, 0, 5, 9, 12]), ("t.h1.eth1", "rcvd"): iter([0, 0, 2, 3, 3])}
-    monkeypatch.setattr(sysfs, "packets", lambda *what: next(counted[what]) if what in counted else 0)
-    monkeypatch.setattr("lab.rdma.perftest_session.time.monotonic", lambda: next(clock))
-    nothing: Any = SimpleNamespace()
-    exchange = Exchange(PAIR, 1, nothing, nothing, Path("none"))
+    counted = {("t.h1.eth1", "sent"): [0, 0, 5, 9, 12], ("t.h1.eth1", "rcvd"): [0, 0, 2, 3, 3]}
+    exchange = counting(monkeypatch, counted, [1.0, 2.0, 3.0, 4.0, 7.0])
     assert [exchange.observe() for _ in range(5)] == [0.0, 1.0, 0.0, 0.0, 3.0]
     assert (exchange.seconds, exchange.blur) == (4.0, 3.0)
 
 
 def test_a_pair_has_not_begun_while_its_destination_answers_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([1.0, 2.0, 3.0, 4.0])
-    counted = {("t.h1.eth1", "sent"): iter([0, 0, 0, 5]), ("t.h2.eth1", "sent"): iter([7, 8, 9, 10])}
-    monkeypatch.setattr(sysfs, "packets", lambda *what: next(counted[what]) if what in counted else 0)
-    monkeypatch.setattr("lab.rdma.perftest_session.time.monotonic", lambda: next(clock))
-    nothing: Any = SimpleNamespace()
-    exchange = Exchange(PAIR, 1, nothing, nothing, Path("none"))
+    counted = {("t.h1.eth1", "sent"): [0, 0, 0, 5], ("t.h2.eth1", "sent"): [7, 8, 9, 10]}
+    exchange = counting(monkeypatch, counted, [1.0, 2.0, 3.0, 4.0])
     for _ in range(4):
         exchange.observe()
     assert (exchange.began_at, exchange.first_gap) == (4.0, 1.0)
@@ -143,12 +146,8 @@ def test_a_pair_has_not_begun_while_its_destination_answers_others(monkeypatch: 
 
 def test_a_read_lasts_until_its_last_packet_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
     """The responder has sent when its port has queued: the last of what is read come, and none is sent."""
-    clock = iter([1.0, 2.0, 3.0, 4.0])
-    counted = {("t.h2.eth1", "sent"): iter([0, 0, 9, 9]), ("t.h1.eth1", "rcvd"): iter([0, 0, 2, 9])}
-    monkeypatch.setattr(sysfs, "packets", lambda *what: next(counted[what]) if what in counted else 0)
-    monkeypatch.setattr("lab.rdma.perftest_session.time.monotonic", lambda: next(clock))
-    nothing: Any = SimpleNamespace()
-    exchange = Exchange(PAIR, 1, nothing, nothing, Path("none"))
+    counted = {("t.h2.eth1", "sent"): [0, 0, 9, 9], ("t.h1.eth1", "rcvd"): [0, 0, 2, 9]}
+    exchange = counting(monkeypatch, counted, [1.0, 2.0, 3.0, 4.0])
     for _ in range(4):
         exchange.observe()
     assert exchange.seconds == 1.0
