@@ -83,7 +83,8 @@ static __always_inline bool rl_leave_socket(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk ? bpf_sk_fullsock(skb->sk) : NULL;
 
-	return sk && sk->protocol == RL_TCP && !bpf_clone_redirect(skb, skb->ifindex, 0);
+	/* A positive result says that the queue dropped the clone, and has counted it. */
+	return sk && sk->protocol == RL_TCP && bpf_clone_redirect(skb, skb->ifindex, 0) >= 0;
 }
 
 SEC("tc")
