@@ -34,6 +34,7 @@ _OF_ROUTER: Final = frozenset({"frr", "bgp session", "bfd session", "vni"})
 _MISSING: Final = {
     "node": _OF_KERNEL | _OF_ROUTER | {"sysctl", "nft", "daemon", "port", "rdma device", "gid"},
     "kernel": _OF_KERNEL,
+    "ipsec": frozenset({"filter"}),
     "router": _OF_ROUTER | {"daemon"},
     "sysctls": frozenset({"sysctl"}),
     "nft": frozenset({"nft"}),

@@ -6,6 +6,7 @@ netlink messages in Python.
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 import struct
@@ -115,7 +116,7 @@ def read_kernel(namespace: Namespace) -> KernelState:
             _neighbour(each) for each in (*neighbours, *configured_without_arp(unresolved, shown)) if "dev" in each
         ),
         qdiscs=tuple(map(_qdisc, queues)),
-        filters=(*_filters(namespace, queues), *_ipsec_policies(namespace)),
+        filters=tuple(_filters(namespace, queues)),
         fdb=tuple(_fdb(each) for each in tables[0] if not _is_group_member(each)),
         vlans=tuple(vlan for each in tables[1] for vlan in _vlans(each)),
     )
@@ -255,17 +256,19 @@ def _rules_of_ipv6(namespace: Namespace) -> list[RuleAudit]:
     return [_rule("inet6", each) for each in _ask(namespace, "ip", ["rule show"], "-6")[0]]
 
 
-def _ipsec_policies(namespace: Namespace) -> Iterator[FilterAudit]:
-    """Yield the policies of IPsec, which can block packets (ip-xfrm(8)); none on kernels without IPsec."""
+def read_ipsec_here() -> tuple[FilterAudit, ...]:
+    """Return the policies of IPsec of the calling thread's namespace, which can block packets (ip-xfrm(8)).
+
+    None on kernels without IPsec. OSError if the kernel refuses for another reason.
+    """
     try:
-        yield from map(ipsec_policy, filter(_is_of_namespace, namespace.inside(_ipsec_policies_here)))
-    except OSError:
-        return
-
-
-def _ipsec_policies_here() -> list[bytes]:
-    with NetlinkClient(netlink_socket(_NETLINK_XFRM)) as client:
-        return client.dump(_GET_POLICY, bytes(4))
+        link = netlink_socket(_NETLINK_XFRM)
+    except OSError as error:
+        if error.errno == errno.EPROTONOSUPPORT:
+            return ()
+        raise
+    with NetlinkClient(link) as client:
+        return tuple(map(ipsec_policy, filter(_is_of_namespace, client.dump(_GET_POLICY, bytes(4)))))
 
 
 def _is_of_namespace(policy: bytes) -> bool:

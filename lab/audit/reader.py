@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab.audit.audited import FabricAudit, NodeAudit, UnreadPart
 from lab.audit.device_reader import read_ports, read_rdma
-from lab.audit.kernel_reader import read_kernel
+from lab.audit.kernel_reader import read_ipsec_here, read_kernel
 from lab.audit.namespace_files import read_stack_counters_here, read_sysctls_here
 from lab.audit.nft_reader import read_nft
 from lab.audit.router_reader import RouterState
@@ -61,6 +61,7 @@ def read_node(fabric: Fabric, name: str, maps: PortMaps | None = None, complaint
 
     namespace = fabric.namespace(name)
     read("kernel", lambda: _fields(read_kernel(namespace)))
+    read("ipsec", lambda: {"filters": (*parts.get("filters", ()), *namespace.inside(read_ipsec_here))})
     read("sysctls", lambda: namespace.inside(lambda: {"sysctls": read_sysctls_here()}))
     read("counters", lambda: namespace.inside(lambda: {"counters": read_stack_counters_here()}))
     read("nft", lambda: {"nft": read_nft(namespace)})

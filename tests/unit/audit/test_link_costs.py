@@ -76,3 +76,50 @@ def test_the_port_that_differs_from_its_siblings_is_listed_alone() -> None:
     found = differences(FOUR, {"leaf1:swp1": f"{COST} 50"})
     assert ("leaf1", f"interface swp1 / {COST} 50", "presence", "present", "absent", "siblings") in found
     assert {each[0] for each in found} <= {"leaf1", "spine1"}
+
+
+LEVEL_2: Final = "router isis FABRIC / is-type level-2-only"
+
+
+def isis(mine: list[str], theirs: list[str], *routers: str) -> list[tuple[str, str, str, str, str, str]]:
+    """What differs, if leaf1:swp1 and spine1:swp1 have such lines; ``routers`` are those of both nodes."""
+    own = {"leaf1": mine, "spine1": theirs}
+    nodes = {
+        name: NodeAudit(name, name[:-1], frr=(FrrLineAudit("router isis FABRIC"), *map(FrrLineAudit, routers), *(
+            FrrLineAudit(f"interface swp1 / {line}") for line in lines
+        )))
+        for name, lines in own.items()
+    }  # fmt: skip
+    found = differences_without_plan(FabricAudit(ONE_SPINE.name, nodes), ONE_SPINE)
+    return sorted((each.node, each.object.removeprefix("frr interface swp1 / "), each.field, each.value,
+                   each.expected, each.against) for each in found)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "routers"),
+    [
+        (["isis metric 20"], ["isis metric level-1 20", "isis metric level-2 20"], []),
+        (["isis metric 20"], ["isis metric level-2 20"], [LEVEL_2]),
+        (["isis metric 20"], ["isis metric level-1 20", "isis circuit-type level-1"], []),
+        (["isis metric level-1 70"], [], [LEVEL_2]),
+    ],
+)
+def test_a_metric_of_both_levels_is_that_of_each_level_in_use(
+    mine: list[str], theirs: list[str], routers: list[str]
+) -> None:
+    """A router that is in one level only has no neighbours in the other (ISO 10589 section 7.2.2)."""
+    assert not [each for each in isis(mine, theirs, *routers) if "metric" in each[1]]
+
+
+def test_the_level_whose_metric_differs_is_listed() -> None:
+    name = "isis metric level-2"
+    found = isis(["isis metric 20"], ["isis metric level-1 20", f"{name} 30"])
+    assert [each for each in found if each[-1] != "siblings"] == [
+        ("leaf1", name, "value", "20", "30", "spine1:swp1"), ("spine1", name, "value", "30", "20", "leaf1:swp1"),
+    ]  # fmt: skip
+    assert "level-1" not in str(found)
+    found = isis(["isis metric level-1 20"], ["isis metric 20"])
+    assert [each for each in found if each[-1] != "siblings"] == [
+        ("leaf1", f"{name} 20", "presence", "absent", "present", "spine1:swp1"),
+        ("spine1", f"{name} 20", "presence", "present", "absent", "leaf1:swp1"),
+    ]

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from lab.audit import reader
-from lab.audit.audited import NodeAudit, SysctlAudit, UnreadPart
+from lab.audit.audited import FilterAudit, NodeAudit, SysctlAudit, UnreadPart
+from lab.audit.difference import unread_kinds
 from lab.errors import EnvironmentLacks
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+QUEUED = FilterAudit("swp1", "ingress", 1, "0x1", "bpf", "all", 0)
+BLOCKED = FilterAudit("", "out", 0, "9", "xfrm", "block from all to 10.0.0.1/32", 0)
 FORWARDING = SysctlAudit("net.ipv4.ip_forward", "1")
 
 
-def read(monkeypatch: pytest.MonkeyPatch, error: Exception) -> NodeAudit:
+def blocked() -> tuple[FilterAudit, ...]:
+    return (BLOCKED,)
+
+
+def read(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, ipsec: Callable[[], tuple[FilterAudit, ...]] = blocked
+) -> NodeAudit:
     """A host whose nft reader fails."""
 
     def failing(_: object) -> Any:
@@ -22,7 +34,8 @@ def read(monkeypatch: pytest.MonkeyPatch, error: Exception) -> NodeAudit:
 
     kernel = SimpleNamespace()
     monkeypatch.setattr(reader, "read_kernel", lambda _: kernel)
-    monkeypatch.setattr(reader, "_fields", lambda _: {})
+    monkeypatch.setattr(reader, "_fields", lambda _: {"filters": (QUEUED,)})
+    monkeypatch.setattr(reader, "read_ipsec_here", ipsec)
     monkeypatch.setattr(reader, "read_sysctls_here", lambda: (FORWARDING,))
     monkeypatch.setattr(reader, "read_stack_counters_here", lambda: {"IpInReceives": 4})
     monkeypatch.setattr(reader, "read_nft", failing)
@@ -53,3 +66,16 @@ def test_a_part_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, error: Exce
 def test_other_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AssertionError):
         read(monkeypatch, AssertionError("a fault of the reader"))
+
+
+def test_policies_of_ipsec_are_a_part_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that cannot be read is named. It hides no other state of the kernel."""
+
+    def refused() -> tuple[FilterAudit, ...]:
+        raise PermissionError(1, "Operation not permitted")
+
+    assert read(monkeypatch, KeyError()).filters == (QUEUED, BLOCKED)
+    found = read(monkeypatch, KeyError(), refused)
+    assert found.unread[0] == UnreadPart("ipsec", "[Errno 1] Operation not permitted")
+    assert found.filters == (QUEUED,)
+    assert unread_kinds(found) == {"filter", "nft"}

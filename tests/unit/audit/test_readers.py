@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 import struct
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from lab.audit import kernel_reader
 from lab.audit.audited import SysctlAudit
-from lab.audit.kernel_reader import ipsec_policy, parse_routes
+from lab.audit.kernel_reader import ipsec_policy, parse_routes, read_ipsec_here
 from lab.audit.namespace_files import read_sysctls_here
 from lab.audit.nft_reader import parse_ruleset
 from lab.audit.router_reader import configuration_lines, parse_neighbors
@@ -16,7 +20,7 @@ from lab.errors import CommandFailed
 from lab.kernel.process.netns import Namespace
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Callable
 
 
 def test_routes_of_every_type() -> None:
@@ -133,6 +137,22 @@ def test_a_policy_of_ipsec_is_a_filter() -> None:
     assert found.match == "block from fd00::/64 to ::/0 proto 17"
     allowed = ipsec_policy(content[:161] + b"\0" + content[162:])
     assert allowed.match == "allow from fd00::/64 to ::/0 proto 17"
+
+
+def test_a_kernel_without_ipsec_has_no_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any other error is reported: policies that cannot be read may block packets."""
+
+    def refusing(number: int) -> Callable[[int], socket.socket]:
+        def opened(_: int) -> socket.socket:
+            raise OSError(number, os.strerror(number))
+
+        return opened
+
+    monkeypatch.setattr(kernel_reader, "netlink_socket", refusing(errno.EPROTONOSUPPORT))
+    assert read_ipsec_here() == ()
+    monkeypatch.setattr(kernel_reader, "netlink_socket", refusing(errno.EMFILE))
+    with pytest.raises(OSError, match="Too many open files"):
+        read_ipsec_here()
 
 
 def test_how_often_a_port_asks_for_a_mac_belongs_to_the_port() -> None:
