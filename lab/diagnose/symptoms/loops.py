@@ -78,7 +78,7 @@ def _firsts(facts: WindowFacts) -> Iterator[str]:
 
 
 def _edges(facts: WindowFacts, tables: Mapping[str, _Table], address: str) -> _Edges:
-    """Return the switches to which each switch forwards an address; none if it is on a connected network."""
+    """Return the switches to which each switch forwards an address; none if it is its own, or on the link."""
     wanted, found = ip_address(address), _Edges()
     version, number = wanted.version, int(wanted)
     for switch, table in tables.items():
@@ -91,6 +91,8 @@ def _edges(facts: WindowFacts, tables: Mapping[str, _Table], address: str) -> _E
             (None, ()),
         )
         stack = facts.stacks.get(switch)
+        if stack is not None and address in stack.own:  # the table of local routes comes first (ip-rule(8))
+            continue
         for interface in hops:
             peer = facts.peer(f"{switch}:{interface}")
             connected = stack is not None and str(network) in stack.networks.get(interface, ())

@@ -62,6 +62,14 @@ def test_a_network_on_a_link_between_switches_is_no_circle() -> None:
     assert diagnose(facts({}, routes=astray(**six))).outcome is DiagnosisOutcome.HEALTHY
 
 
+def test_a_default_route_does_not_lead_packets_for_a_switch_back_to_it() -> None:
+    """They have arrived, although no learned route of the switch has its own address."""
+    made = astray(leaf1={"0.0.0.0/0": ("swp1",)}, spine1={"10.252.0.1/32": BACK})
+    own = Stack(macs={}, own=frozenset({"10.252.0.1"}), networks={})
+    assert diagnose(facts({}, routes=made, stacks={"leaf1": own})).outcome is DiagnosisOutcome.HEALTHY
+    assert first(facts({}, routes=made))[0] == "routing-loop"
+
+
 @pytest.mark.parametrize("there_before", [True, False])
 def test_a_static_route_comes_before_what_is_learnt(tmp_path: Path, there_before: bool) -> None:
     """Also where iproute2 lists the learnt one behind it, and where it comes later and goes again."""
