@@ -70,8 +70,20 @@ def answers_no_marks(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _notifies(facts: WindowFacts, nic: PortFacts) -> bool:
+    """Whether a NIC is a notification point: by its configuration, or by its counters if that is not known."""
     cc = _cc(facts, nic)
-    return bool(nic.ce_rx or nic.cnps_sent or (cc and cc.np))
+    return bool((cc and cc.np) or (not _is_known(facts, nic) and (nic.ce_rx or nic.cnps_sent)))
+
+
+def _reacts(facts: WindowFacts, nic: PortFacts) -> bool:
+    """Whether a NIC is a reaction point: by its configuration, or by its counters if that is not known."""
+    cc = _cc(facts, nic)
+    return bool((cc and cc.rp) or (not _is_known(facts, nic) and nic.cnps_handled))
+
+
+def _is_known(facts: WindowFacts, nic: PortFacts) -> bool:
+    """Whether the configuration at the end of the window is known. Counters may be those of an earlier one."""
+    return facts.current and facts.config(nic.name) is not None
 
 
 def notification_point_off(facts: WindowFacts) -> Iterator[Sign]:
@@ -105,7 +117,7 @@ def ignores_cnps(facts: WindowFacts) -> Iterator[Sign]:
         others = [each for each in _nics(facts) if each.name != nic.name]
         if nic.cnps_rx < _CNPS or nic.cnps_handled or (own and own.rp):
             continue
-        if not any(each.cnps_handled or ((cc := _cc(facts, each)) and cc.rp) for each in others):
+        if not any(_reacts(facts, each) for each in others):
             continue
         yield Sign(
             nic.name,

@@ -37,6 +37,11 @@ def with_cc(**roles: dict[str, Any]) -> dict[str, NodeQos]:
     return found
 
 
+def without(role: str) -> dict[str, NodeQos]:
+    """The fabric's configuration once a role is off in all NICs: counters of the window may be older."""
+    return with_cc(**{host: {role: False} for host in HOSTS})
+
+
 BULK: Lanes = {"leaf1:swp6/0": {"rx_packets": SENT}, "leaf1:swp2/0": {"tx_bytes": FULL, "depth": 400_000.0}}
 """CNPs that leaf1 receives as best effort, and the queue of bulk traffic in which they wait."""
 OWN_CLASS: Lanes = {"leaf1:swp6/6": {"rx_packets": SENT}, "leaf1:swp2/0": BULK["leaf1:swp2/0"]}
@@ -72,11 +77,19 @@ CASES: list[tuple[str, str, WindowFacts, WindowFacts]] = [
     ),
     ("ecn-without-cc", "h4:eth1", window({"h8:eth1": {"cnps_sent": 9}, "h5:eth1": {"cnps_rx": 9}}), window({})),
     (
+        "ecn-without-cc", "h4:eth1", window({"h8:eth1": {"cnps_sent": 9}, "h5:eth1": {"cnps_rx": 9}}),
+        window({"h8:eth1": {"cnps_sent": 9}, "h5:eth1": {"cnps_rx": 9}}, qos=without("np"), current=True),
+    ),
+    (
         "dcqcn-off-on-one-host", "h3:eth1",
         window({**RECEIVER, **GREEDY}, qos=with_cc(h3={"rp": False}), current=True),
         window({**RECEIVER, **GREEDY}, qos=with_cc(), current=True),
     ),
     ("dcqcn-off-on-one-host", "h3:eth1", window({**RECEIVER, **GREEDY}), window({**RECEIVER, **SENDERS})),
+    (
+        "dcqcn-off-on-one-host", "h3:eth1", window({**RECEIVER, **GREEDY}),
+        window({**RECEIVER, **GREEDY}, qos=without("rp"), current=True),
+    ),
     (
         "cnp-in-lossy-class", "h4:eth1",
         facts(with_lanes(incast(), BULK), frames={**RECEIVER, **OBEYED}),
