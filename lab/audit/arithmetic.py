@@ -11,28 +11,23 @@ from typing import TYPE_CHECKING, Final
 from lab.audit.audited import BFD_STARTING, BFD_UP, ESTABLISHED, MAIN
 from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, unread_kinds
 from lab.audit.placement import FEWEST
-from lab.model.topology import Role
-from lab.routing.paths.distance import distances, switch_links
+from lab.audit.route_widths import RULE, of_widths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from lab.audit.audited import AddressAudit, FabricAudit, NodeAudit, PortAudit, RouteAudit
+    from lab.audit.audited import AddressAudit, FabricAudit, FrrLineAudit, NodeAudit, PortAudit, RouteAudit
     from lab.audit.placement import FabricRoles
-    from lab.model.topology import Endpoint, Topology
+    from lab.model.topology import Endpoint
 
-RULE: Final = "rule"
-"""``Difference.against`` for what must hold."""
-ADVERTISED: Final = "advertised"
-"""The setting of a route that other switches should have learned."""
-LEARNED: Final = frozenset({"bgp", "ospf", "isis"})
-"""Protocols of routes that a daemon learns (ip-route(8))."""
 _MANUAL: Final = frozenset({"boot", "static"})
 """Protocols of manual routes (ip-route(8)). Others are those of the kernel and of daemons, like BIRD's and DHCP's."""
 _MAPPED: Final = "169.254.0.1"
 """FRR's gateway for next hops of the other family (RFC 8950)."""
 _OWN_MTU: Final = re.compile(r'"mtu": (\d+)')
 """The MTU in the metrics of a route."""
+_ROUTER_ID: Final = re.compile(r"^(?:.* / )?((?:bgp|ospf|ospf6|ip) router-id|router-id) (\S+)$")
+"""A line of FRR's configuration with a router ID."""
 _ROCE_DSCP: Final = 26
 _CLASSES: Final = range(8)
 
@@ -51,10 +46,12 @@ def of_arithmetic(state: FabricAudit, placement: FabricRoles) -> list[Difference
         found += _of_gateways(node, state, placement)
         found += _of_route_mtus(node, placement)
         found += _of_neighbours(node, state, placement)
+        found += _of_unused_addresses(node, placement)
         for port in node.ports:
             found += of_port(node.name, port, roce=roce)
     return [
         *found, *_of_owners(state, placement), *of_overrides(state, placement), *of_widths(state, placement.topology),
+        *_of_router_ids(state),
     ]  # fmt: skip
 
 
@@ -198,14 +195,44 @@ def _of_route_mtus(node: NodeAudit, placement: FabricRoles) -> Iterator[Differen
 
 
 def _of_neighbours(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
-    """Yield neighbours on a port whose MAC no interface of the other end has."""
+    """Yield neighbours on a port whose MAC no interface of the other end has, and addresses answered for."""
     for each in node.neighbours:
+        if each.proxy and any(each.address in _addresses(other) for other in state.nodes.values()):
+            yield Difference.of(node.name, each, PRESENCE, PRESENT, ABSENT, RULE)
         peer = placement.peers.get((node.name, each.interface))
         there = state.nodes.get(peer.node) if peer is not None else None
         known = each.address == _MAPPED or (there is not None and each.address in _addresses(there))
         if each.mac and there is not None and known and each.mac not in {port.mac for port in there.interfaces}:
             expected = next((port.mac for port in there.interfaces if peer and port.name == peer.interface), "")
             yield Difference.of(node.name, each, "mac", each.mac, expected or ABSENT, RULE)
+
+
+def _of_unused_addresses(node: NodeAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield addresses of ports that the kernel does not use: duplicates, and deprecated ones of IPv4 (ip-address(8)).
+
+    IPv6 hosts have deprecated addresses whenever their network is renumbered (RFC 4862 section 5.5.4).
+    """
+    for each in node.addresses:
+        unused = "dadfailed" in each.flags or ("deprecated" in each.flags and ":" not in each.address)
+        if unused and (each.interface == "lo" or (node.name, each.interface) in placement.peers):
+            yield Difference.of(node.name, each, "flags", ", ".join(each.flags), "none", RULE)
+
+
+def _of_router_ids(state: FabricAudit) -> Iterator[Difference]:
+    """Yield router IDs that several nodes have in the same protocol and VRF (RFC 2328 section 1.2, RFC 6286)."""
+    having: dict[tuple[str, str], list[tuple[str, FrrLineAudit]]] = defaultdict(list)
+    for node in state.nodes.values():
+        for each in node.frr:
+            if found := _ROUTER_ID.search(each.line):
+                started = each.line.split()
+                vrf = started[started.index("vrf") + 1] if "vrf" in started[:-1] else ""
+                having[f"{found[1]} {vrf}", found[2]].append((node.name, each))
+    for (_, number), lines in having.items():
+        names = dict.fromkeys(name for name, _ in lines)
+        for name, each in lines if len(names) > 1 else ():
+            line = replace(each, line=each.line.removesuffix(f" {number}"))
+            others = ", ".join(other for other in names if other != name)
+            yield Difference.of(name, line, "value", number, f"another one than {others}", RULE)
 
 
 def _of_owners(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
@@ -277,7 +304,7 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
         ip_interface(each.address).ip
         for node in state.nodes.values()
         for each in node.addresses
-        if each.scope == "global"
+        if each.scope in {"global", "link"}
     }
     role_of = {name: placement.roles(name, "")[0] for name in state.nodes}
     siblings = Counter(role_of.values())
@@ -308,8 +335,13 @@ def _target(route: RouteAudit) -> str:
 
 
 def _precedes(route: RouteAudit, other: RouteAudit) -> bool:
-    """Return whether a route is used in place of another one with the same prefix and table."""
+    """Return whether a route is used in place of another one with the same prefix and table.
+
+    One for packets of a TOS comes first, whatever its metric.
+    """
     same = (route.prefix, route.table) == (other.prefix, other.table)
+    if route.tos != other.tos:
+        return same and not other.tos
     return same and int(route.metric or 0) < int(other.metric or 0)
 
 
@@ -344,132 +376,3 @@ def of_port(node: str, port: PortAudit, *, roce: bool) -> Iterator[Difference]:
         priority = number(f"dscp_to_priority.{_ROCE_DSCP}")
         if not lossless >> priority & 1:
             yield differs(f"dscp_to_priority.{_ROCE_DSCP}", priority, "a lossless priority")
-
-
-def of_widths(state: FabricAudit, topology: Topology) -> list[Difference]:
-    """Return learned routes with another number of next hops than most routes over as many equal paths, or missing.
-
-    Routes compare if their switches have the same tier, distance from the prefix's switch, and links towards it.
-    """
-    owner_of = _owner_of(state, topology)
-    distance = {name: distances(topology, name) for name in set(owner_of.values())}
-    groups: dict[tuple[object, ...], list[tuple[str, RouteAudit]]] = defaultdict(list)
-    having: dict[str, set[str]] = defaultdict(set)
-    for node in state.nodes.values():
-        if not topology.node(node.name).role.is_switch or any(each.part == "kernel" for each in node.unread):
-            continue
-        for route in node.routes:
-            owner = owner_of.get(route.prefix)
-            if route.table != MAIN or owner is None:
-                continue
-            having[route.prefix].add(node.name)
-            if owner != node.name and (route.protocol in LEARNED or not route.next_hops):
-                away = distance[owner].get(node.name, 0)
-                nearer = sum(distance[owner].get(peer) == away - 1 for _, peer in switch_links(topology, node.name))
-                groups[topology.node(node.name).role, away, nearer, ":" in route.prefix].append((node.name, route))
-    found = [each for group in groups.values() for each in _of_width(group)]
-    return [
-        *found, *_of_missing(having, owner_of, state, topology), *_of_unadvertised(having, owner_of, state, topology),
-    ]  # fmt: skip
-
-
-def _owner_of(state: FabricAudit, topology: Topology) -> dict[str, str]:
-    """Return the only switch with an address in each prefix, except for link-local ones."""
-    owners: dict[str, set[str]] = defaultdict(set)
-    for node in state.nodes.values():
-        if topology.node(node.name).role.is_switch:
-            for each in node.addresses:
-                if each.scope == "global":
-                    owners[str(ip_interface(each.address).network)].add(node.name)
-    return {prefix: next(iter(names)) for prefix, names in owners.items() if len(names) == 1}
-
-
-def _of_width(group: list[tuple[str, RouteAudit]]) -> Iterator[Difference]:
-    counts = Counter(len(route.next_hops) for _, route in group)
-    usual, number = counts.most_common(1)[0]
-    if len(group) < FEWEST or 2 * number <= len(group):
-        return
-    for node, route in group:
-        if len(route.next_hops) != usual:
-            value = ", ".join(route.next_hops) or route.type
-            yield Difference.of(node, route, "next hops", value, f"{usual} next hops", RULE)
-
-
-def _of_missing(
-    having: Mapping[str, set[str]], owner_of: Mapping[str, str], state: FabricAudit, topology: Topology
-) -> Iterator[Difference]:
-    """Yield prefixes of leaves that most other switches of a tier have, and one lacks.
-
-    Those of spines do not reach spines with the same AS number (RFC 4271 section 9.1.2).
-    """
-    tiers: dict[str, list[str]] = defaultdict(list)
-    for node in topology.switches:
-        if node.name in state.nodes and not any(each.part == "kernel" for each in state.nodes[node.name].unread):
-            tiers[node.role].append(node.name)
-    leaves = {node.name for node in topology.having(Role.LEAF)}
-    for prefix, names in ((prefix, names) for prefix, names in having.items() if owner_of[prefix] in leaves):
-        for members in tiers.values():
-            others = [name for name in members if name != owner_of[prefix]]
-            lacking = [name for name in others if name not in names]
-            if len(others) >= FEWEST and 2 * len(lacking) < len(others):
-                for name in lacking:
-                    yield Difference(
-                        node=name,
-                        kind="route",
-                        object=f"route {prefix}",
-                        field=PRESENCE,
-                        value=ABSENT,
-                        expected=PRESENT,
-                        against=RULE,
-                    )
-
-
-def _of_unadvertised(
-    having: Mapping[str, set[str]], owner_of: Mapping[str, str], state: FabricAudit, topology: Topology
-) -> Iterator[Difference]:
-    """Yield networks of hosts that no other switch has a route to, if they are those of few switches.
-
-    Most networks of that IP version have routes elsewhere, or at least as many switches have all of theirs advertised
-    as have not. A shorter prefix is a route to them, too, unless it is a default route.
-    """
-    if any("route" in unread_kinds(state.nodes[each.name]) for each in topology.switches if each.name in state.nodes):
-        return
-    ports = {
-        (link.other(end).node, link.other(end).interface)
-        for link in topology.links
-        for end in link.ends
-        if not topology.node(end.node).role.is_switch
-    }
-    networks = {
-        str(ip_interface(each.address).network)
-        for node in state.nodes.values()
-        for each in node.addresses
-        if each.scope == "global" and (node.name, each.interface) in ports
-    }
-    routed = {
-        each: having[each] - {owner_of[each]} for each in networks if owner_of.get(each) in having.get(each, ())
-    }
-    silent = [each for each, others in routed.items() if not others]
-    of_version = Counter(":" in each for each in routed)
-    few = {version for version, count in Counter(":" in each for each in silent).items()
-           if (of_version[version] >= FEWEST and 2 * count < of_version[version])
-           or _is_of_few(version, routed, owner_of)}  # fmt: skip
-    routes: dict[str, set[str]] = defaultdict(set)
-    for name in (each.name for each in topology.switches if each.name in state.nodes):
-        for route in state.nodes[name].routes:
-            routes[str(ip_network(route.prefix, strict=False))].add(name)
-    for prefix in sorted(each for each in silent if (":" in each) in few):
-        network = ip_network(prefix)
-        shorter = (str(network.supernet(new_prefix=length)) for length in range(1, network.prefixlen))
-        if not any(routes.get(each, set()) - {owner_of[prefix]} for each in shorter):
-            yield Difference(
-                node=owner_of[prefix], kind="route", object=f"route {prefix}", field=ADVERTISED, value="no",
-                expected="yes", against=RULE,
-            )  # fmt: skip
-
-
-def _is_of_few(version: bool, routed: Mapping[str, set[str]], owner_of: Mapping[str, str]) -> bool:
-    """Return whether at most half of the switches with hosts have a network that no other switch has a route to."""
-    mine = {prefix: others for prefix, others in routed.items() if (":" in prefix) == version}
-    silent = {owner_of[prefix] for prefix, others in mine.items() if not others}
-    return 2 * len(silent) <= len({owner_of[prefix] for prefix in mine})

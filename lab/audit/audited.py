@@ -21,6 +21,8 @@ ESTABLISHED: Final = "Established"
 BFD_UP: Final = "up"
 BFD_STARTING: Final = "starting"
 """The status of a BFD session that was never up: it begins with one packet a second (RFC 5880 section 6.8.3)."""
+PROXY_ENTRY: Final = "proxy "
+"""In the name of an entry, before the address that a node answers for."""
 MAIN: Final = "main"
 """The name of the main routing table (ip-route(8))."""
 
@@ -118,7 +120,7 @@ class RouteAudit(AuditedObject):
     """A route of any type, with all its next hops."""
 
     LABEL = "route"
-    KEY = ("prefix", "table", "metric")
+    KEY = ("prefix", "table", "metric", "tos")
     prefix: str
     table: str
     metric: str
@@ -129,12 +131,15 @@ class RouteAudit(AuditedObject):
     next_hops: tuple[str, ...]
     """Like ``via 10.0.0.0 dev eth1``; with the weight unless it is 1, and flags like ``linkdown``."""
     options: Text = field(default_factory=dict)
+    tos: str = ""
+    """The TOS of the packets that it is for; "" for all packets."""
 
     @property
     def identity(self) -> str:
-        """The prefix, with the table unless it is the main one, and the metric of several."""
+        """The prefix, with the table unless it is the main one, the metric of several, and a TOS."""
         table = f" table {self.table}" if self.table != MAIN else ""
-        return f"route {self.prefix}{table}" + (f" metric {self.metric}" if self.metric else "")
+        metric = f" metric {self.metric}" if self.metric else ""
+        return f"route {self.prefix}{table}{metric}" + (f" tos {self.tos}" if self.tos else "")
 
     @property
     def transient(self) -> bool:
@@ -159,10 +164,10 @@ class RuleAudit(AuditedObject):
 
 @dataclass(frozen=True, slots=True)
 class NeighbourAudit(AuditedObject):
-    """An entry of the neighbour table."""
+    """An entry of the neighbour table, or an address that the node answers ARP and ND requests for."""
 
     LABEL = "neighbour"
-    KEY = ("address", "interface")
+    KEY = ("address", "interface", "proxy")
     STATE = ("state",)
     interface: str
     address: str
@@ -170,6 +175,13 @@ class NeighbourAudit(AuditedObject):
     permanent: bool
     state: str
     """Like ``REACHABLE``, ``STALE`` or ``FAILED``."""
+    proxy: bool = False
+    """Whether the node answers requests for it in place of its owner (``ip neigh add proxy``)."""
+
+    @property
+    def identity(self) -> str:
+        """The address and the interface; an address can be a neighbour and have a proxy."""
+        return f"neighbour {PROXY_ENTRY if self.proxy else ''}{self.address} {self.interface}"
 
     @property
     def transient(self) -> bool:

@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 
 Shown: TypeAlias = "Mapping[str, Any]"
 
-_IP: Final = ("address show", "route show table all", "neigh show", "rule show", "neigh show nud noarp")
+_IP: Final = (
+    "address show", "route show table all", "neigh show", "rule show", "neigh show nud noarp", "neigh show proxy",
+)  # fmt: skip
 _NETLINK_XFRM: Final = 6
 """NETLINK_XFRM of <linux/netlink.h>."""
 _GET_POLICY: Final = 21
@@ -59,13 +61,15 @@ _TIMER: Final = ("_timer", "topology_change", "topology_change_detected")
 """Ends of the names of options that change by themselves (ip-link(8), bridges)."""
 _ADMIN_FLAGS: Final = ("PROMISC", "ALLMULTI", "NOARP")
 """Flags that only an administrator sets; captures do not."""
+NO_MULTICAST: Final = "NOMULTICAST"
+"""The option of an interface that joins no group (``ip link set multicast off``): ND and OSPF do not work there."""
 _HOOKS: Final = {"clsact": ("ingress", "egress"), "ingress": ("ingress",)}
 _FILTERLESS: Final = frozenset({"noqueue", "pfifo_fast", "fq_codel", "mq", "pfifo", "tbf"})
 _COUNTED: Final = ("bytes", "packets", "drops", "overlimits", "requeues", "backlog", "qlen")
 _ADDRESS_FLAGS: Final = ("deprecated", "dadfailed", "tentative")
 _ROUTE_FIELDS: Final = frozenset(
     {"type", "dst", "dev", "gateway", "via", "table", "protocol", "metric", "nexthops", "flags", "weight", "expires",
-     "pref", "cache", "nhid", "error"}
+     "pref", "cache", "nhid", "error", "tos"}
 )  # fmt: skip
 _DEFAULT: Final = {4: "0.0.0.0/0", 6: "::/0"}
 _SELECTORS: Final = (
@@ -103,7 +107,7 @@ class KernelState:
 
 def read_kernel(namespace: Namespace) -> KernelState:
     """Return the kernel's state of a namespace. CommandFailed if iproute2 fails, OperationFailed if it is gone."""
-    shown, routes, neighbours, rules, unresolved = _ask(namespace, "ip", _IP)
+    shown, routes, neighbours, rules, unresolved, proxies = _ask(namespace, "ip", _IP)
     queues = _ask(namespace, "tc", ["qdisc show"])[0]
     bridged = any(_kind(each) in {"bridge", "vxlan"} for each in shown)
     tables = _bridge_tables(namespace) if bridged else [[], []]
@@ -113,7 +117,9 @@ def read_kernel(namespace: Namespace) -> KernelState:
         routes=tuple(parse_routes(routes)),
         rules=(*(_rule("inet", each) for each in rules), *_rules_of_ipv6(namespace)),
         neighbours=tuple(
-            _neighbour(each) for each in (*neighbours, *configured_without_arp(unresolved, shown)) if "dev" in each
+            _neighbour(each)
+            for each in (*neighbours, *configured_without_arp(unresolved, shown), *proxies)
+            if "dev" in each
         ),
         qdiscs=tuple(map(_qdisc, queues)),
         filters=tuple(_filters(namespace, queues)),
@@ -147,6 +153,8 @@ def _interface(shown: Shown) -> InterfaceAudit:
         **_flat(info.get("info_slave_data", {}), "port "),
     }
     options |= {flag: "yes" for flag in _ADMIN_FLAGS if flag in shown["flags"]}
+    if not {"MULTICAST", "LOOPBACK", "POINTOPOINT", "NOARP"} & {*shown["flags"]}:
+        options[NO_MULTICAST] = "yes"
     if "xdp" in shown:
         options["xdp"] = _compact(shown["xdp"])
     received, sent = (shown.get("stats64", {}).get(way, {}) for way in ("rx", "tx"))
@@ -195,12 +203,13 @@ def parse_routes(shown: Iterable[Shown]) -> Iterator[RouteAudit]:
 
     Entries of the routing cache are omitted.
     """
-    grouped: dict[tuple[str, str, str], list[Shown]] = {}
+    grouped: dict[tuple[str, str, str, str], list[Shown]] = {}
     for each in shown:
         if "cache" not in each and "cloned" not in each.get("flags", ()):
             metric = str(each.get("metric") or "")
-            grouped.setdefault((_prefix(each), str(each.get("table", MAIN)), metric), []).append(each)
-    for (prefix, table, metric), members in grouped.items():
+            identity = _prefix(each), str(each.get("table", MAIN)), metric, str(each.get("tos", ""))
+            grouped.setdefault(identity, []).append(each)
+    for (prefix, table, metric, tos), members in grouped.items():
         first = members[0]
         hops = sorted(hop for each in members for hop in _next_hops(each))
         options = {
@@ -214,6 +223,7 @@ def parse_routes(shown: Iterable[Shown]) -> Iterator[RouteAudit]:
             protocol=str(first.get("protocol", "")),
             next_hops=tuple(hops),
             options=options,
+            tos=tos,
         )
 
 
@@ -331,8 +341,9 @@ def _neighbour(shown: Shown) -> NeighbourAudit:
         interface=str(shown["dev"]),
         address=str(shown["dst"]),
         mac=str(shown.get("lladdr", "")),
-        permanent="PERMANENT" in states or ("NOARP" in states and _EXTERNAL not in shown),
+        permanent="proxy" in shown or "PERMANENT" in states or ("NOARP" in states and _EXTERNAL not in shown),
         state=" ".join(states),
+        proxy="proxy" in shown,
     )
 
 

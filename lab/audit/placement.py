@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 PORT: Final = "<port>"
 ADDRESS: Final = "<address>"
+_BACKBONE: Final = "0.0.0.0"  # noqa: S104 - an area of OSPF
+"""No address of a node, but an area (RFC 2328 section 3.1)."""
 FEWEST: Final = 3
 """The fewest siblings with a majority."""
 
@@ -65,7 +67,7 @@ def generic(text: str, interface: str = "") -> str:
 def _generic_word(word: str, interface: str) -> str:
     if interface and word == interface:
         return PORT
-    if not any(mark in word for mark in (".", ":")):
+    if word == _BACKBONE or not any(mark in word for mark in (".", ":")):
         return word
     try:
         ip_interface(word)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lab.audit.arithmetic import ADVERTISED, of_arithmetic
+from lab.audit.arithmetic import of_arithmetic
 from lab.audit.difference import Difference, first_of_each
 from lab.audit.frr_lines import of_frr_lines
 from lab.audit.link_costs import is_of_link, link_costs, of_link_costs
 from lab.audit.link_ends import of_link_ends
 from lab.audit.placement import FabricRoles
+from lab.audit.route_widths import ADVERTISED
 from lab.audit.siblings import SIBLINGS, of_siblings
 
 if TYPE_CHECKING:

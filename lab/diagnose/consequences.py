@@ -8,8 +8,8 @@ from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface, ip_network
 from typing import TYPE_CHECKING, Final
 
-from lab.audit.arithmetic import ADVERTISED, LEARNED
 from lab.audit.frr_lines import is_definition
+from lab.audit.route_widths import ADVERTISED, LEARNED
 from lab.diagnose.causes.setting_fixes import is_unlearned
 from lab.diagnose.causes.setting_kinds import kind_of
 from lab.model.topology import Role
@@ -195,7 +195,7 @@ def without_details(settings: Sequence[DifferingSetting], paths: RoutePaths) -> 
     - link-local addresses, and routes by a port, if IPv6 is off there
     - sessions that are down, if the other end has no such session
     """
-    routing = [each for each in settings if _changes_routes(each)]
+    routing = [each for each in settings if changes_routes(each)]
     attached = {(each.node, net) for each in settings if (net := _new_network(each))}
     bare = {(each.node, each.interface) for each in settings if each.kind == "sysctl" and _is_ipv6_off(each)}
     named = {(each.node, word) for each in settings if each.kind == "frr" for word in each.object.split()}
@@ -231,7 +231,7 @@ def words_of(setting: DifferingSetting) -> list[str]:
     return setting.object.removeprefix(setting.kind).split()
 
 
-def _changes_routes(setting: DifferingSetting) -> bool:
+def changes_routes(setting: DifferingSetting) -> bool:
     """Return whether a setting is a routing session that is down, or what it may send and use."""
     if setting.kind == "frr":
         return not is_quiet(setting) and not is_definition(setting.object)

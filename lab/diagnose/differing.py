@@ -8,20 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from lab.audit.arithmetic import RULE
 from lab.audit.difference import ABSENT, PLAN, PRESENCE, Difference, first_of_each
 from lab.audit.intended import Intentions
 from lab.audit.placement import FabricRoles
+from lab.audit.route_widths import RULE, drained_switches
 from lab.audit.siblings import SIBLINGS
 from lab.audit.without_plan import differences_without_plan
-from lab.diagnose.consequences import RoutePaths, owners_of_networks, without_details
+from lab.diagnose.consequences import RoutePaths, changes_routes, owners_of_networks, peer_of, without_details
 from lab.diagnose.setting_causes import with_setting_causes
 from lab.diagnose.symptom import matches
 from lab.telemetry.read.audits import audit_at, read_audits
 from lab.telemetry.store.recording_folder import invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lab.diagnose.diagnosis import Diagnosis
     from lab.diagnose.symptoms.crossed_cables import CrossedCable
@@ -99,9 +99,26 @@ def with_differences(
         if not _follows_from(cables, each)
     ]
     paths = RoutePaths(recording.topology, owners_of_networks(known.values()))
-    settings = without_details(settings, paths)
+    settings = _with_drained(without_details(settings, paths), drained_switches(known, recording.topology), paths)
     shown = with_setting_causes(replace(found, differing=_in_order(settings)), paths)
     return replace(shown, differing=_in_order([*plugged, *shown.differing]))
+
+
+def _with_drained(
+    settings: Iterable[DifferingSetting], drained: Mapping[str, frozenset[int]], paths: RoutePaths
+) -> list[DifferingSetting]:
+    """Add that no route leads over a switch any more to settings that can do this, at either end of its links."""
+
+    def effects(each: DifferingSetting) -> tuple[str, ...]:
+        ends = (each.node, peer_of(paths.topology, each.node, each.interface).partition(":")[0])
+        switch = next((end for end in ends if end in drained), "")
+        if not switch or not changes_routes(each):
+            return each.touches
+        (version, *others) = drained[switch]
+        family = "" if others else f"IPv{version} "
+        return (*each.touches, f"{switch} is drained: no {family}route of others leads over it")
+
+    return [replace(each, touches=effects(each)) for each in settings]
 
 
 def _in_order(settings: Iterable[DifferingSetting]) -> tuple[DifferingSetting, ...]:

@@ -6,9 +6,9 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from lab.audit.arithmetic import ADVERTISED, LEARNED
 from lab.audit.frr_lines import is_definition
 from lab.audit.placement import ADDRESS, generic
+from lab.audit.route_widths import ADVERTISED, LEARNED
 from lab.diagnose.causes.setting_kinds import is_filter_hook
 from lab.routing.frr_secrets import has_hidden_secret
 
@@ -207,6 +207,7 @@ def _of_frr(setting: DifferingSetting, _: list[str]) -> str:
     if setting.setting == "presence":
         line = line if not _is_new(setting) else line.removeprefix("no ") if line.startswith("no ") else f"no {line}"
     else:
+        contexts += [f"no {line}"] if line.endswith(_REMOVED_FIRST) else []
         line = f"{line} {setting.expected}"
     typed = [word for each in ("configure terminal", *contexts, line) for word in ("-c", each)]
     return f"rocelab vtysh {setting.node} {shlex.join(typed)}"
@@ -255,7 +256,8 @@ def _of_session(setting: DifferingSetting, words: list[str]) -> str:
 
 
 def _of_neighbour(_: DifferingSetting, words: list[str]) -> str:
-    return f"ip neigh del {words[0]} dev {words[1]}" if len(words) > 1 else ""
+    *entry, interface = words
+    return f"ip neigh del {' '.join(entry)} dev {interface}" if entry else ""
 
 
 def _of_sysctl(setting: DifferingSetting, words: list[str]) -> str:
@@ -318,10 +320,10 @@ def _of_fdb(setting: DifferingSetting, words: list[str]) -> str:
 def _of_interface(setting: DifferingSetting, words: list[str]) -> str:
     name, field, value = words[0], setting.setting, setting.expected
     on = {"yes": "up", "no": "down"}
-    if field == "mtu":
-        return f"ip link set {name} mtu {value}"
-    if field == "NOARP":
-        return f"ip link set {name} arp {'off' if value == 'yes' else 'on'}"
+    if field in _NUMBERS:
+        return f"ip link set {name} {_NUMBERS[field]} {value}"
+    if field in _OFF:
+        return f"ip link set {name} {_OFF[field]} {'off' if value == 'yes' else 'on'}"
     if field == "up":
         return f"ip link set {name} {on.get(value, 'up')}"
     if field == "master":
@@ -364,6 +366,11 @@ _SECTIONS: Final = ("router ", "address-family ", "route-map ", "interface ", "v
 """Words that begin a section of FRR's configuration."""
 _CREATING: Final = re.compile(r" neighbor \S+ (peer-group$|interface( |$)|remote-as( |$))")
 """In lines that create a peer group or a neighbour."""
+_OFF: Final = {"NOARP": "arp", "NOMULTICAST": "multicast"}
+"""Options of interfaces by the flags that turn them off (ip-link(8))."""
+_NUMBERS: Final = {"mtu": "mtu", "queue length": "txqueuelen"}
+_REMOVED_FIRST: Final = "ip ospf area"
+"""The line whose value FRR only changes after it was removed."""
 _BRIDGED: Final = {"yes": "on", "no": "off", "True": "on", "False": "off"}
 _NAMES_OF_SETTINGS: Final = (
     (re.compile(r"^dscp_to_priority\.(\d+)$"), r"map.dscp.\1"),

@@ -84,7 +84,9 @@ SETTING_KINDS: Final = (
             fields, _LOSS, SettingReach.PEER, "stale-neighbour duplicate-mac",
             "Frames go to an address that no device has, or an address is not resolved any more.",
         )
-        for objects, fields in (("neighbour,fdb", ""), ("interface,sysctl", r"^(NOARP|.*\.arp_\w+|.*\.neigh\..*)$"))
+        for objects, fields in (
+            ("neighbour,fdb", ""), ("interface,sysctl", r"^(NOARP|NOMULTICAST|.*\.arp_\w+|.*\.neigh\..*)$"),
+        )
     ),
     _kind(
         "link-differs", "a port is shut", "interface", r"^(up|carrier)$", _LOSS, SettingReach.PORT,

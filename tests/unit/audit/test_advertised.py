@@ -10,7 +10,7 @@ import pytest
 from lab.audit.audited import FrrLineAudit, RouteAudit
 from lab.audit.without_plan import differences_without_plan
 from lab.model.load import load_topology
-from tests.unit.audit.test_without_plan import healthy
+from tests.unit.audit.made_fabric import healthy
 
 REDISTRIBUTED = "router bgp 1 / address-family ipv4 unicast"
 

@@ -49,7 +49,10 @@ def lines_of(topology: Topology) -> dict[str, list[str]]:
             f"router bgp {asn} / {FAMILY}",
             f"router bgp {asn} / {FAMILY} / network 10.253.0.{number}/32",
             f"router bgp {asn} / {FAMILY} / maximum-paths 64",
-            *(line for port in uplinks for line in (f"interface {port}", f"interface {port} / ip ospf cost 10")),
+            *(line for port in uplinks for line in (
+                f"interface {port}", f"interface {port} / ip ospf cost 10",
+                f"interface {port} / ip ospf area 0.0.0.0",
+            )),
             "no zebra nexthop kernel enable",
         ]  # fmt: skip
     return found
@@ -115,6 +118,8 @@ def test_a_line_that_no_sibling_has_is_found_at_its_port(node: str, port: str, l
          (f"frr router bgp 65000 / {FAMILY} / maximum-paths", "value", "1", "64")),
         ("leaf2", "swp2", "interface swp2 / ip ospf cost 10", "interface swp2 / ip ospf cost 99",
          ("frr interface swp2 / ip ospf cost", "value", "99", "10")),
+        ("leaf2", "swp2", "interface swp2 / ip ospf area 0.0.0.0", "interface swp2 / ip ospf area 7",
+         ("frr interface swp2 / ip ospf area", "value", "7", "0.0.0.0")),  # noqa: S104
     ],
 )  # fmt: skip
 def test_a_line_that_siblings_have_otherwise_is_found(

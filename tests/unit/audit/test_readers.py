@@ -71,6 +71,25 @@ def test_entries_without_arp_that_a_command_added() -> None:
     assert [each["dst"] for each in found] == ["10.0.0.2"]
 
 
+def test_what_a_node_answers_for_is_an_entry_beside_the_neighbour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As iproute2 prints them. A port that joins no group is listed, too, unlike the loopback interface."""
+    shown = [
+        {"ifname": "lo", "flags": ["LOOPBACK", "UP"], "mtu": 65536},
+        {"ifname": "swp1", "flags": ["BROADCAST", "UP"], "mtu": 9000},
+        {"ifname": "swp2", "flags": ["BROADCAST", "MULTICAST", "UP"], "mtu": 9000},
+    ]
+    near = [{"dst": "10.0.0.0", "dev": "swp1", "lladdr": "02:00:00:00:00:09", "state": ["REACHABLE"]}]
+    proxies = [{"dst": "10.0.0.0", "dev": "swp1", "proxy": None}]
+    answers = {"ip": [shown, [], near, [], [], proxies], "tc": [[]], "-6": [[]]}
+    monkeypatch.setattr(kernel_reader, "_ask", lambda _, tool, *__: answers[tool])
+    monkeypatch.setattr(kernel_reader, "_rules_of_ipv6", lambda _: [])
+    found = kernel_reader.read_kernel(Namespace("leaf1"))
+    assert [(each.identity, each.permanent) for each in found.neighbours] == [
+        ("neighbour 10.0.0.0 swp1", False), ("neighbour proxy 10.0.0.0 swp1", True),
+    ]  # fmt: skip
+    assert [each.options for each in found.interfaces] == [{}, {"NOMULTICAST": "yes"}, {}]
+
+
 def test_nft_rules_have_their_hits_apart() -> None:
     rule = {
         "family": "inet", "table": "t", "chain": "c", "handle": 4,

@@ -18,6 +18,7 @@ from lab.diagnose.symptoms.crossed_cables import CrossedCable
 from lab.errors import InvalidInput
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.store import recording_folder as files
+from tests.unit.audit.made_fabric import healthy
 from tests.unit.diagnose.made_windows import astray
 from tests.unit.diagnose.recorded import begun, during
 
@@ -153,6 +154,28 @@ def test_the_other_end_of_a_link_that_differs_from_the_plan_is_not_listed(tmp_pa
         ("leaf1", "spine1:swp1"),
         ("spine1", "leaf1:swp1"),
     }
+
+
+def test_a_setting_that_drains_a_switch_says_so(tmp_path: Path) -> None:
+    """It loses no packets. The description of a port drains nothing."""
+    recording = recorded(tmp_path / "run", None)
+    nodes = dict(healthy(recording.topology).nodes)
+    for name, node in nodes.items():
+        hops = [tuple(hop for hop in each.next_hops if not hop.endswith(" swp1")) for each in node.routes]
+        routes = [
+            replace(each, next_hops=mine or each.next_hops) for each, mine in zip(node.routes, hops, strict=True)
+        ]
+        nodes[name] = replace(node, routes=tuple(routes)) if node.role == "leaf" else node
+    lines = "router bgp 4200001000 / bgp graceful-shutdown", "interface swp1 / description to leaf1"
+    nodes["spine1"] = replace(nodes["spine1"], frr=(*nodes["spine1"].frr, *map(FrrLineAudit, lines)))
+    line = {"ns": recording.clock.start, "fabric": "f", "drift": None, "nodes": {
+        name: snapshot.dump_node(node) for name, node in nodes.items()
+    }}  # fmt: skip
+    recording.folder.audit.write_text(json.dumps(line) + "\n")
+    found = {each.object: each.touches for each in diagnose_run(recording, "observe").differing}
+    (said,) = [each for each in found[f"frr {lines[0]}"] if "drained" in each]
+    assert said == "spine1 is drained: no route of others leads over it"
+    assert not any("drained" in each for each in found.get(f"frr {lines[1]}", ()))
 
 
 def with_route(path: Path, *drift: Difference) -> Recording:

@@ -51,6 +51,15 @@ if TYPE_CHECKING:
          "tc filter del dev swp3 ingress pref 50 handle 800::800 u32"),
         (setting("h5", "filter out 0 xfrm 9"), "ip xfrm policy delete index 9 dir out"),
         (NEIGHBOUR, "ip neigh del 10.0.0.0 dev eth1"),
+        (setting("h1", "neighbour proxy 10.0.0.0 eth1", interface="eth1"), "ip neigh del proxy 10.0.0.0 dev eth1"),
+        (setting("leaf2", "route 10.0.0.8/31 metric 20 tos AF31"), "ip route del 10.0.0.8/31 metric 20 tos AF31"),
+        (setting("leaf1", "interface swp1", "NOMULTICAST", "swp1", value="yes", expected="absent"),
+         "ip link set swp1 multicast on"),
+        (setting("leaf1", "interface swp1", "queue length", "swp1", value="1", expected="1000"),
+         "ip link set swp1 txqueuelen 1000"),
+        (setting("leaf1", "frr interface swp1 / ip ospf area", "value", "swp1", value="7", expected="0.0.0.0"),  # noqa: S104
+         ("rocelab vtysh leaf1 -c 'configure terminal' -c 'interface swp1' -c 'no ip ospf area' "
+          "-c 'ip ospf area 0.0.0.0'")),
         (setting("h1", "address 10.0.0.9/32 lo", "owner", "lo", value="h1, h2", expected="one node"),
          "ip address del 10.0.0.9/32 dev lo"),
         (setting("h6", "address 10.0.0.1/32 eth1", "owner", "eth1", value="h1, h6", expected="h1"),

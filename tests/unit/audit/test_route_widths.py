@@ -1,0 +1,113 @@
+"""Learned routes against the paths of the topology: weights, routes for a TOS, and switches that no route uses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lab.audit.audited import AddressAudit, FrrLineAudit, NeighbourAudit, NodeAudit, RouteAudit
+from lab.audit.kernel_reader import parse_routes
+from lab.audit.route_widths import drained_switches
+from tests.unit.audit.made_fabric import STATE, TOPOLOGY, changed
+
+FIRST = STATE.nodes["leaf1"].routes[0]
+
+
+def test_a_route_that_prefers_one_of_its_paths_is_a_difference() -> None:
+    one, other = FIRST.next_hops
+    weighted = replace(FIRST, next_hops=(f"{one} weight 100 onlink", other))
+    assert changed("leaf1", lambda node: replace(node, routes=(weighted, *node.routes[1:]))) == [
+        ("leaf1", FIRST.identity, "weights", "1 : 100", "1 : 1")
+    ]
+
+
+def test_a_route_for_packets_of_a_tos_is_one_of_its_own() -> None:
+    """It stands beside the learned one, which all other packets take."""
+    hops = [{"dev": hop.split()[-1], "gateway": "169.254.0.1"} for hop in FIRST.next_hops]
+    learned = {"dst": FIRST.prefix, "protocol": "bgp", "metric": 20, "nexthops": hops}
+    typed = {"type": "unreachable", "dst": FIRST.prefix, "tos": "0x08", "protocol": "boot", "metric": 20}
+    usual, special = parse_routes([learned, typed])
+    assert (usual.type, len(usual.next_hops), special.type) == ("unicast", 2, "unreachable")
+    assert changed("leaf1", lambda node: replace(node, routes=(*node.routes, special))) == [
+        ("leaf1", f"{FIRST.identity} tos 0x08", "presence", "present: unreachable", "absent")
+    ]
+
+
+def test_a_default_route_for_a_tos_takes_precedence_with_any_metric() -> None:
+    nodes = dict(STATE.nodes)
+    for host in TOPOLOGY.hosts:
+        gateway = f"via 10.0.0.{2 * int(host.name[1:]) - 2} dev eth1"
+        nodes[host.name] = replace(
+            nodes[host.name], routes=(RouteAudit("0.0.0.0/0", "main", "100", "unicast", "static", (gateway,)),)
+        )
+    typed = RouteAudit("0.0.0.0/0", "main", "900", "blackhole", "boot", (), tos="0x08")
+    nodes["h3"] = replace(nodes["h3"], routes=(*nodes["h3"].routes, typed))
+    found = changed("h3", lambda _: nodes["h3"], nodes)
+    assert found == [("h3", "route 0.0.0.0/0 metric 900 tos 0x08", "presence", "present: blackhole", "absent")]
+
+
+def without(spine_port: str, *, version: str = "") -> dict[str, NodeAudit]:
+    """The nodes whose leaves do not use the port to a spine but to reach itself, for prefixes of an IP version."""
+
+    def avoiding(route: RouteAudit) -> RouteAudit:
+        hops = tuple(hop for hop in route.next_hops if not hop.endswith(f" {spine_port}"))
+        return replace(route, next_hops=hops) if hops and version in route.prefix else route
+
+    return {
+        name: replace(node, routes=tuple(map(avoiding, node.routes))) if node.role == "leaf" else node
+        for name, node in STATE.nodes.items()
+    }
+
+
+def test_a_switch_that_no_route_leads_over_is_drained() -> None:
+    assert drained_switches(STATE.nodes, TOPOLOGY) == {}
+    versions = frozenset(6 if ":" in route.prefix else 4 for route in STATE.nodes["leaf1"].routes)
+    assert drained_switches(without("swp1"), TOPOLOGY) == {"spine1": versions}
+    assert drained_switches(without("swp2", version="."), TOPOLOGY) == {"spine2": {4}}
+    one_leaf = {**STATE.nodes, "leaf1": without("swp1")["leaf1"]}
+    assert drained_switches(one_leaf, TOPOLOGY) == {}, "other leaves use it"
+    nodes = without("swp1")
+    down = tuple(replace(each, carrier=False) for each in nodes["spine1"].interfaces)
+    assert drained_switches({**nodes, "spine1": replace(nodes["spine1"], interfaces=down)}, TOPOLOGY) == {}
+
+
+def test_a_router_id_that_two_switches_have_is_a_difference_of_both() -> None:
+    nodes = dict(STATE.nodes)
+    for number, name in enumerate(("leaf1", "leaf2", "leaf3", "leaf4")):
+        asn = f"router bgp 420010000{number + 1}"
+        lines = (
+            f"{asn} / bgp router-id 10.253.0.{min(number, 2)}",
+            f"router ospf / ospf router-id 10.253.0.{number}",
+        )
+        nodes[name] = replace(nodes[name], frr=(*nodes[name].frr, *map(FrrLineAudit, lines)))
+    assert changed("leaf1", lambda _: nodes["leaf1"], nodes) == [
+        ("leaf3", "frr router bgp 4200100003 / bgp router-id", "value", "10.253.0.2", "another one than leaf4"),
+        ("leaf4", "frr router bgp 4200100004 / bgp router-id", "value", "10.253.0.2", "another one than leaf3"),
+    ]
+
+
+def test_an_address_that_a_node_answers_for_is_a_difference() -> None:
+    """Unless no other node of the fabric has it."""
+    proxy = NeighbourAudit("eth1", "10.0.0.0", "", permanent=True, state="", proxy=True)
+    foreign = replace(proxy, address="192.0.2.1")
+    assert changed("h1", lambda node: replace(node, neighbours=(proxy, foreign))) == [
+        ("h1", "neighbour proxy 10.0.0.0 eth1", "presence", "present", "absent")
+    ]
+
+
+def test_addresses_that_the_kernel_does_not_use_are_differences() -> None:
+    flagged = {"10.0.0.1/31": ("deprecated",), "fd00::1/64": ("dadfailed",), "fd00::2/64": ("deprecated",)}
+    found = tuple(AddressAudit("eth1", each, "global", flags) for each, flags in flagged.items())
+    assert changed("h1", lambda node: replace(node, addresses=found)) == [
+        ("h1", "address 10.0.0.1/31 eth1", "flags", "deprecated", "none"),
+        ("h1", "address fd00::1/64 eth1", "flags", "dadfailed", "none"),
+    ]
+
+
+def test_a_route_to_a_neighbour_s_link_local_address_overrides_it() -> None:
+    there = AddressAudit("swp1", "fe80::1/64", "link")
+    nodes = {**STATE.nodes, "spine1": replace(
+        STATE.nodes["spine1"], addresses=(*STATE.nodes["spine1"].addresses, there))}  # fmt: skip
+    typed = RouteAudit("fe80::1/128", "main", "1", "blackhole", "boot", ())
+    assert changed("leaf2", lambda node: replace(node, routes=(*node.routes, typed)), nodes) == [
+        ("leaf2", "route fe80::1/128 metric 1", "presence", "present: blackhole", "absent")
+    ]
