@@ -10,7 +10,7 @@ from lab.diagnose.coverage import with_coverage
 from lab.diagnose.differing import with_differences
 from lab.diagnose.extract import collect
 from lab.diagnose.slowed_steps import with_slowed_steps
-from lab.diagnose.symptoms.crossed_cables import crossed_cables
+from lab.diagnose.symptoms.crossed_cables import still_crossed
 from lab.telemetry.read.recorded_jobs import recorded_jobs
 from lab.telemetry.read.series import RecordingPhase
 
@@ -44,8 +44,7 @@ def diagnose_run(
     """
     windows = [collect(recording, window) for window in _windows(recording, phase, begin, until)]
     found = with_slowed_steps(together([diagnose(facts) for facts in windows]), recording)
-    cables = {each.port: each for facts in windows for each in crossed_cables(facts)}
-    found = with_differences(found, recording, list(cables.values()), plan=plan)
+    found = with_differences(found, recording, still_crossed(windows), plan=plan)
     return with_coverage(found, recording, windows)
 
 

@@ -31,6 +31,8 @@ _FEWER_PATHS: Final = "one-path-only"
 _OF_SESSIONS: Final = "session-differs"
 _OF_ALL_INTERFACES: Final = frozenset({"sysctl", "frr", "daemon"})
 """Kinds whose settings of a node change those of its interfaces and sessions."""
+_PATHS_TAKEN: Final = 0.96
+"""Confidence of missing paths, if a setting that takes them away is known."""
 _AT_ITS_PLACE: Final = 0.93
 """Confidence, if packets are lost or altered within a setting's reach."""
 _NEARBY: Final = 0.75
@@ -110,6 +112,8 @@ def _with_remedy(cause: Found, found: Diagnosis, paths: RoutePaths) -> Found:
     ports = {_place_of(each) for each in mine}
     if len(ports) == 1 and len(cause.places) == 1 and {port.partition(":")[0] for port in ports} == {*cause.places}:
         cause = replace(cause, places=tuple(ports))
+    if mine and cause.cause == _FEWER_PATHS:
+        cause = replace(cause, confidence=_PATHS_TAKEN)
     commands = remedies(mine)
     if cause.fault and commands and all(command.removeprefix(EITHER).startswith("rocelab") for command in commands):
         return replace(cause, fix="; ".join(commands[:_FIXES]))
@@ -138,7 +142,8 @@ def _of_fewer_paths(cause: Found, found: Diagnosis, paths: RoutePaths) -> Found 
         }
         lines = [each for each in lines if _place_of(each) in ends]
         fix = "; ".join(remedies(lines)) or cause.fix
-        return replace(cause, places=tuple(dict.fromkeys(map(_place_of, lines or sessions))), fix=fix)
+        places = tuple(dict.fromkeys(map(_place_of, lines or sessions)))
+        return replace(cause, places=places, confidence=_PATHS_TAKEN, fix=fix)
     switches = {place.partition(":")[0] for place in cause.places}
     if any(each.kind != "frr" and each.node in switches and _is_of(cause, each) for each in found.differing):
         return None
@@ -149,7 +154,7 @@ def _of_fewer_paths(cause: Found, found: Diagnosis, paths: RoutePaths) -> Found 
     if not lines or (not mutual and len(here) == len(lines)):
         return None
     lines = here or [each for each in lines if each not in mutual] or mutual
-    certain = cause.confidence if lines != mutual else min(cause.confidence, _ONE_OF_TWO)
+    certain = _PATHS_TAKEN if lines != mutual else _ONE_OF_TWO
     evidence = (*(_evidence(each, found.end) for each in lines), *cause.evidence)[:_LINES]
     places = tuple(dict.fromkeys(map(_place_of, lines)))
     return replace(cause, places=places, confidence=certain, evidence=evidence, fix="; ".join(remedies(lines)))

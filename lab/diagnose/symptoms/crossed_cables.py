@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Final
 from lab.diagnose.symptom import Evidence, Sign
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lab.diagnose.facts import PortFacts, WindowFacts
 
 _FEW: Final = 3
 """Packets. A smaller difference between the two ends of a cable can be packets on their way."""
+_MANY: Final = 20
+"""Packets. As many that both ends of a cable count alike are not by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,29 @@ def crossed_cables(facts: WindowFacts) -> tuple[CrossedCable, ...]:
     for cable in (*_by_neighbours(facts), *_by_arp(facts), *_by_counters(facts)):
         found.setdefault(cable.port, cable)
     return tuple(found[port] for port in sorted(found))
+
+
+def still_crossed(windows: Sequence[WindowFacts]) -> list[CrossedCable]:
+    """Return the cables that are swapped in one of the windows, without those that are as planned later.
+
+    A neighbour entry proves neither: the kernel keeps it for a while after a cable was moved.
+    """
+    crossed = {each.port: each for facts in windows for each in crossed_cables(facts)}
+    planned: dict[str, float] = {}
+    for port, at in (each for facts in windows for each in _as_planned(facts)):
+        planned[port] = max(at, planned.get(port, at))
+    return [each for port, each in crossed.items() if planned.get(port, each.evidence.at) <= each.evidence.at]
+
+
+def _as_planned(facts: WindowFacts) -> Iterator[tuple[str, float]]:
+    """Yield ports with the cable of the topology, and when: it answers ARP requests, or both ends count the same."""
+    owners = _owners(facts)
+    for each in facts.asked:
+        if {owners.get(mac, "") for mac in each.macs} == {facts.peer(each.port)}:
+            yield each.port, each.seconds
+    for port in (each for node in facts.switches for each in facts.ports_of(node) if each.peer):
+        if min(_counts(facts, port.name)) > _MANY and _agree(facts, port.name, port.peer):
+            yield port.name, facts.end
 
 
 def hosts_are_crossed(facts: WindowFacts) -> Iterator[Sign]:

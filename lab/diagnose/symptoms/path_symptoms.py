@@ -26,6 +26,8 @@ _ANSWER: Final = 160
 """Bytes. All acknowledgements are shorter: 62 on the wire over IPv4, 132 over IPv6 in VXLAN."""
 _MANY: Final = 6
 """QPs. The probability that all take the same one of two paths is 1 in 32."""
+_PLACE_UNKNOWN: Final = 0.75
+"""The confidence of missing paths without a setting that takes them away: it can be at the far end of a session."""
 
 
 def fewer_next_hops_than_siblings(facts: WindowFacts) -> Iterator[Sign]:
@@ -56,7 +58,7 @@ def fewer_next_hops_than_siblings(facts: WindowFacts) -> Iterator[Sign]:
             counted(facts, lane, "bytes sent", measures.TX_BYTES, lane.tx_bytes)
             for lane in (facts.lane(port, facts.lossless(port)[0]) for port in uplinks if facts.lossless(port))
         ]
-        yield Sign(switch, tuple(seen), 0.96)
+        yield Sign(switch, tuple(seen), _PLACE_UNKNOWN)
 
 
 def _narrow_addresses(facts: WindowFacts, switch: str, siblings: list[str]) -> Iterator[Evidence]:

@@ -52,6 +52,7 @@ def test_ways_are_counted_whoever_found_them(tmp_path: Path, protocol: str) -> N
     assert both.outcome is DiagnosisOutcome.UNCHECKED
     one = diagnose_run(Recording.open(routed(tmp_path / "one", ("swp1",), protocol)), "observe")
     assert named(one) == ("one-path-only", ("leaf1",))
+    assert one.causes[0].confidence == 0.75, "a filter can be at a spine"
     assert "OSPF" in one.causes[0].fix
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lab.diagnose.cause_engine import diagnose
 from lab.diagnose.diagnosis import DiagnosisOutcome
-from lab.diagnose.symptoms.crossed_cables import crossed_cables
+from lab.diagnose.symptoms.crossed_cables import crossed_cables, still_crossed
 from tests.unit.diagnose import made_facts
 from tests.unit.diagnose.made_addresses import MACS, asked, facts, stacks
 from tests.unit.diagnose.made_facts import ADDRESSES, first
@@ -92,3 +92,23 @@ def test_counters_that_differ_otherwise_are_losses() -> None:
         "h2:eth1": COUNTED["h2:eth1"], "leaf1:swp4": COUNTED["leaf1:swp3"],
     }  # fmt: skip
     assert seen(made_facts.facts(planned)) == {}
+
+
+def at_end(made: WindowFacts, end: float) -> WindowFacts:
+    return replace(made, end=end)
+
+
+def test_cables_that_are_as_planned_in_a_later_window_are_not_swapped_any_more() -> None:
+    crossed = at_end(facts(
+        asked("leaf1:swp4", ADDRESSES["h1"], MACS["h1:eth1"]), asked("leaf1:swp3", ADDRESSES["h2"], MACS["h2:eth1"])
+    ), 5.0)  # fmt: skip
+    answered = replace(asked("leaf1:swp3", ADDRESSES["h1"], MACS["h1:eth1"]), seconds=9.0)
+    counted = {
+        "h2:eth1": {"tx_packets": 40, "rx_packets": 70}, "leaf1:swp4": {"rx_packets": 40, "tx_packets": 70},
+    }  # fmt: skip
+    quiet = at_end(facts(), 10.0)
+    assert {each.port for each in still_crossed([crossed])} == {"leaf1:swp3", "leaf1:swp4"}
+    assert {each.port for each in still_crossed([crossed, quiet])} == {"leaf1:swp3", "leaf1:swp4"}
+    assert [each.port for each in still_crossed([crossed, at_end(facts(answered), 10.0)])] == ["leaf1:swp4"]
+    assert [each.port for each in still_crossed([crossed, at_end(made_facts.facts(counted), 10.0)])] == ["leaf1:swp3"]
+    assert {each.port for each in still_crossed([at_end(facts(answered), 1.0), crossed])} == {"leaf1:swp4"}

@@ -371,7 +371,8 @@ COSTS = (
 def test_missing_paths_are_at_the_link_whose_ends_differ_whichever_switch_lacks_them() -> None:
     """One of the ends is wrong, and nothing shows which one."""
     assert PEERS["spine1:swp2"].startswith("leaf2:")
-    narrow = cause("one-path-only", "leaf1", 0.96)
+    narrow = cause("one-path-only", "leaf1", 0.75)
+    assert diagnosed([], causes=[narrow]).causes == (narrow,)
     (found,) = diagnosed(COSTS, causes=[narrow]).causes
     assert found.places == ("spine1:swp2", PEERS["spine1:swp2"])
     assert found.confidence == 0.6
@@ -381,6 +382,7 @@ def test_missing_paths_are_at_the_link_whose_ends_differ_whichever_switch_lacks_
     assert usual.fix.startswith("rocelab vtysh spine1 ")
     (pinned,) = diagnosed([ROUTE, replace(COSTS[0], against="siblings")], causes=[narrow]).causes
     assert (pinned.places, pinned.fix) == (("leaf1",), "rocelab exec leaf1 -- ip route del 10.0.0.8/32")
+    assert pinned.confidence == 0.96
 
 
 def test_what_may_be_intended_is_a_cause_only_if_nothing_else_differs() -> None:
