@@ -146,7 +146,7 @@ class Analyser:
         self.handshakes.add(batch, columns, roce)
         flow = self.flows.number(batch, columns, roce)
         self.loops.add(batch, columns, roce, flow)
-        wrong = self.icrc_checks.check(batch, columns, roce.row, flow)
+        wrong = self.icrc_checks.check(batch, columns, roce, flow)
         self.capture.damages.add_packets(wrong, WRONG_ICRC)
         for packets in self._rounds.add(batch, columns, roce, flow):
             self._add_round(packets)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lab.analysis.read.packet_batch import Damage
+    from lab.analysis.results.icrc_facts import IcrcErrors, Icrcs
     from lab.analysis.results.loss_facts import GoBackN, Loss, LossCause, MissingPsns
 
 
@@ -361,36 +362,6 @@ class OverTime:
     interval: float
     flows: Sequence[FlowOverTime]
     pauses: tuple[PauseOverTime, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class IcrcErrors:
-    """The ICRCs of a flow at ``link``: ``wrong`` ones of all ``checked``.
-
-    ``after`` is the last link before it at which the flow had no wrong ICRC, None without one.
-    """
-
-    link: str
-    src: str
-    dst: str
-    qp: int
-    wrong: int
-    checked: int
-    after: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Icrcs:
-    """ICRCs checked and wrong (IBA vol. 1 section 7.8.1).
-
-    ``unknown`` packets cannot be checked: they were truncated, or are RoCEv1, fragments, or have IPv6 extension
-    headers. ``every``: all others were checked; if not, the first of each flow and a sample of the rest.
-    """
-
-    right: int
-    wrong: int
-    unknown: int
-    every: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,14 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from lab.analysis.results.analysis_facts import CaptureFinding
+from lab.analysis.results.number_format import mac
 from lab.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lab.analysis.results.analysis_facts import AnalysisFacts, IcmpError, SizeLoss
+    from lab.analysis.results.icrc_facts import IcrcHop
 
 WRONG_ICRC: Final = "has a wrong ICRC"
 _ALL: Final = 8
@@ -96,6 +98,12 @@ def _requests(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
     )
 
 
+def _hop(hop: IcrcHop) -> str:
+    """Name a hop by what a file with one link says of it. Packets of raw IP have no MAC address."""
+    sender = "" if hop.sender == mac(0) else f", sent by {hop.sender}"
+    return f"between TTL {hop.before} and TTL {hop.ttl}{sender}"
+
+
 def _icrcs(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
     """Yield wrong ICRCs. Receivers drop such packets without a NAK, as their flow cannot be trusted."""
     if not facts.icrc.wrong:
@@ -107,6 +115,7 @@ def _icrcs(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
     names = tuple(f"{error.src} to {error.dst} QP {error.qp:#x} at {error.link}" for error in errors)
     firsts = {(error.src, error.dst, error.qp): error for error in reversed(errors)}.values()
     between = sorted({f"between {error.after} and {error.link}" for error in firsts if error.after is not None})
+    between = between or sorted({_hop(hop) for error in errors for hop in error.hops})
     if between:
         meaning = f"a cable, port or switch changed the packets {', '.join(between)}: they were correct before"
     elif errors and all(error.wrong == error.checked >= _ALL for error in errors):

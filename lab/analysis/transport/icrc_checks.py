@@ -11,15 +11,16 @@ import numpy as np
 
 from lab.analysis.flows.flow_sums import MAX_FLOWS
 from lab.analysis.flows.sparse_arrays import several, zeros
-from lab.analysis.results.analysis_facts import IcrcErrors, Icrcs
+from lab.analysis.results.icrc_facts import IcrcErrors, Icrcs
 from lab.analysis.results.number_format import address
+from lab.analysis.transport.icrc_hops import CheckedPackets, IcrcHops
 from lab.wire import icrc
 from lab.wire.header_fields import IP_VERSION, Ipv4Fields, Ipv6Fields, UdpFields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lab.analysis.decode.columns import Columns
+    from lab.analysis.decode.columns import Columns, Roce
     from lab.analysis.flows.flow_sums import Flows
     from lab.analysis.read.packet_batch import Flags, Ints, PacketBatch
 
@@ -40,6 +41,7 @@ class IcrcChecks:
         # By flow; the last is of flows that are not told apart.
         self.checked, self.wrong = several(2, MAX_FLOWS + 1, np.uint32)
         self._begun = zeros(MAX_FLOWS + 1, np.uint8)  # packets that could be checked, at most ``FIRST``
+        self.hops = IcrcHops()
 
     @property
     def totals(self) -> Icrcs:
@@ -47,8 +49,9 @@ class IcrcChecks:
         wrong = int(self.wrong.sum())
         return Icrcs(int(self.checked.sum()) - wrong, wrong, self._unknown, every=self.every)
 
-    def check(self, batch: PacketBatch, columns: Columns, row: Ints, flow: Ints) -> Ints:
-        """Check RoCE packets, given by their rows in the batch, and return the numbers of those with a wrong ICRC."""
+    def check(self, batch: PacketBatch, columns: Columns, roce: Roce, flow: Ints) -> Ints:
+        """Check RoCE packets and return the numbers of those with a wrong ICRC. ``flow`` is of each packet."""
+        row = roce.row
         ip, bth, end = columns.ip[row], columns.bth[row], columns.bth_end[row]
         first = batch.data[ip].astype(np.int64)
         header = np.where(IP_VERSION.of(first) == 6, Ipv6Fields.SIZE, Ipv4Fields.IHL.of(first) * Ipv4Fields.WORD)
@@ -58,13 +61,18 @@ class IcrcChecks:
         at = np.flatnonzero(whole)
         if not self.every:
             at = at[self._sample(flow[at], batch.number[row[at]])]
-        right = np.zeros(len(at), np.bool_)
-        for index, place in enumerate(at):
+
+        def is_right(place: int) -> bool:
             packet = batch.data[ip[place] : end[place]].tobytes()
-            right[index] = icrc.compute(packet[: -icrc.SIZE], int(header[place])) == packet[-icrc.SIZE :]
-        wrong = at[~right]
+            return (
+                bool(whole[place]) and icrc.compute(packet[: -icrc.SIZE], int(header[place])) == packet[-icrc.SIZE :]
+            )
+
+        wrong = at[~np.fromiter(map(is_right, at.tolist()), np.bool_, len(at))]
         np.add.at(self.checked, flow[at], 1)
         np.add.at(self.wrong, flow[wrong], 1)
+        if len(wrong):
+            self.hops.add(batch, columns, roce, CheckedPackets(flow, wrong, is_right))
         return batch.number[row[wrong]]
 
     def _sample(self, flow: Ints, number: Ints) -> Flags:
@@ -102,4 +110,5 @@ def _error(checks: IcrcChecks, flows: Flows, links: Sequence[str], flow: int, al
         wrong=int(checks.wrong[flow]),
         checked=int(checks.checked[flow]),
         after=links[flows.key(before[-1]).interface] if before else None,
+        hops=tuple(sorted(checks.hops.found.get(flow, ()), key=lambda hop: (-hop.ttl, hop.sender))),
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _What: TypeAlias = tuple[int, ...]
 _Seen: TypeAlias = tuple[bytes, int]  # TTLs of all packets with these fields, and the time of the last one
-_TOGETHER: Final = 10_000_000
+TOGETHER: Final = 10_000_000
 """ns between two duplicates with different TTLs, at most. A retransmission on another path comes later."""
 _ALIKE: Final = 1_000_000
 """ns between two identical duplicates, at most. Only time and number distinguish them from a retransmission."""
@@ -110,7 +110,7 @@ class Copies:
         known = flow in self._waiting
         waiting = self._waiting.get(flow, {})
         room = min(_WAITING, _ALL_WAITING // max(1, len(self._waiting)))
-        near, copies, last = (_ALIKE if alike else _TOGETHER), [], 0
+        near, copies, last = (_ALIKE if alike else TOGETHER), [], 0
         is_copy = partial(_again, times) if alike else _further
         for place, (*what, ttl, time) in enumerate(zip(*_told(packets, span), strict=True), span.start):
             last, key = max(last, time), tuple(what)

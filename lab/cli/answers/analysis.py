@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from lab.analysis.flows import qp_connections
 from lab.analysis.read import packet_batch
-from lab.analysis.results import loss_facts
+from lab.analysis.results import icrc_facts, loss_facts
 from lab.analysis.results.analysis_facts import AnalysisFacts
 from lab.analysis.views.follow import Copy, Track
 from lab.analysis.views.ladder import Ladder
@@ -20,7 +20,7 @@ from lab.wire import headers, mad
 from lab.wire.explain.explanation import FrameExplanation
 from lab.wire.frame import DecodedFrame
 
-_NAMES: Final = (packet_batch, qp_connections, loss_facts, headers, mad)
+_NAMES: Final = (packet_batch, qp_connections, icrc_facts, loss_facts, headers, mad)
 """Modules that provide the names that dataclasses import under TYPE_CHECKING."""
 _MODELS: Final = Models(_NAMES)
 
