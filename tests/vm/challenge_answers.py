@@ -66,7 +66,8 @@ def answer_rightly(name: str, patience: float, shared: SharedFabric, folder: Pat
         if patience or name == LOOKED:
             look_around(fabric, folder)
         time.sleep(max(0.0, began + patience - time.monotonic()))
-        assert verified(name, folder) == {}
+        failed = verified(name, folder)
+        assert not failed, failed
     assert fault_engine.running(lifecycle.open_fabric(fabric)) == ()
 
 
