@@ -16,7 +16,15 @@ from lab.audit.route_widths import RULE, of_widths
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.audit.audited import AddressAudit, FabricAudit, FrrLineAudit, NodeAudit, PortAudit, RouteAudit
+    from lab.audit.audited import (
+        AddressAudit,
+        FabricAudit,
+        FrrLineAudit,
+        InterfaceAudit,
+        NodeAudit,
+        PortAudit,
+        RouteAudit,
+    )
     from lab.audit.placement import FabricRoles
     from lab.model.topology import Endpoint
 
@@ -45,13 +53,14 @@ def of_arithmetic(state: FabricAudit, placement: FabricRoles) -> list[Difference
         found += _of_advertisements(node, state, placement)
         found += _of_gateways(node, state, placement)
         found += _of_route_mtus(node, placement)
+        found += _of_sources(node, state, placement)
         found += _of_neighbours(node, state, placement)
         found += _of_unused_addresses(node, placement)
         for port in node.ports:
             found += of_port(node.name, port, roce=roce)
     return [
         *found, *_of_owners(state, placement), *of_overrides(state, placement), *of_widths(state, placement.topology),
-        *_of_router_ids(state),
+        *_of_router_ids(state), *_of_macs(state, placement),
     ]  # fmt: skip
 
 
@@ -194,6 +203,35 @@ def _of_route_mtus(node: NodeAudit, placement: FabricRoles) -> Iterator[Differen
             yield Difference.of(node.name, route, "mtu", found[1], str(usual), RULE)
 
 
+def _of_sources(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield routes by a port that use a source address to which no other node has a route (``src`` of ip-route(8)).
+
+    Answers to packets of such routes do not come back. A default route is none to the address.
+    """
+    for route in node.routes:
+        source = route.options.get("prefsrc", "")
+        ports = [word for hop in route.next_hops for word in hop.split() if (node.name, word) in placement.peers]
+        if not source or route.protocol == "kernel" or not ports or ip_interface(source).is_link_local:
+            continue
+        own = [ip_interface(each.address) for each in node.addresses if each.interface in ports]
+        if not any(each.ip == ip_interface(source).ip for each in own) and not _is_routed(source, node, state):
+            same = [str(each.ip) for each in own if each.version == ip_interface(source).version]
+            expected = same[0] if len(same) == 1 else "an address that others have a route to"
+            yield Difference.of(node.name, route, "prefsrc", source, expected, RULE)
+
+
+def _is_routed(address: str, owner: NodeAudit, state: FabricAudit) -> bool:
+    """Return whether another node has a route to an address, which is no default route."""
+    wanted = ip_interface(address)
+    networks = (
+        ip_network(route.prefix, strict=False)
+        for node in state.nodes.values()
+        if node.name != owner.name
+        for route in node.routes
+    )
+    return any(each.version == wanted.version and each.prefixlen and wanted.ip in each for each in networks)
+
+
 def _of_neighbours(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
     """Yield neighbours on a port whose MAC no interface of the other end has, and addresses answered for."""
     for each in node.neighbours:
@@ -216,6 +254,20 @@ def _of_unused_addresses(node: NodeAudit, placement: FabricRoles) -> Iterator[Di
         unused = "dadfailed" in each.flags or ("deprecated" in each.flags and ":" not in each.address)
         if unused and (each.interface == "lo" or (node.name, each.interface) in placement.peers):
             yield Difference.of(node.name, each, "flags", ", ".join(each.flags), "none", RULE)
+
+
+def _of_macs(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield MACs that cabled ports of several nodes have: a bridge between them moves the MAC to and fro."""
+    having: dict[str, list[tuple[str, InterfaceAudit]]] = defaultdict(list)
+    for node in state.nodes.values():
+        for each in node.interfaces:
+            if each.mac and (node.name, each.name) in placement.peers:
+                having[each.mac].append((node.name, each))
+    for mac, ports in having.items():
+        names = dict.fromkeys(name for name, _ in ports)
+        for name, port in ports if len(names) > 1 else ():
+            others = ", ".join(other for other in names if other != name)
+            yield Difference.of(name, port, "mac", mac, f"another one than {others}", RULE)
 
 
 def _of_router_ids(state: FabricAudit) -> Iterator[Difference]:

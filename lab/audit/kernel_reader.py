@@ -25,11 +25,13 @@ from lab.audit.audited import (
     RouteAudit,
     RuleAudit,
     VlanAudit,
+    as_text,
 )
 from lab.dataplane.impair import FILTER_NAMES
 from lab.errors import CommandFailed
 from lab.kernel.netlink.client import NetlinkClient, dump, netlink_socket
 from lab.kernel.netlink.ip_state import documents
+from lab.kernel.process import tuning
 from lab.kernel.process.process import find_tool
 from lab.wire.header_fields import is_group_mac
 
@@ -61,6 +63,8 @@ _TIMER: Final = ("_timer", "topology_change", "topology_change_detected")
 """Ends of the names of options that change by themselves (ip-link(8), bridges)."""
 _ADMIN_FLAGS: Final = ("PROMISC", "ALLMULTI", "NOARP")
 """Flags that only an administrator sets; captures do not."""
+_NICS: Final = frozenset({"", "veth"})
+"""Kinds of interfaces whose offloads are compared. Those of bridges and bonds follow from their members."""
 NO_MULTICAST: Final = "NOMULTICAST"
 """The option of an interface that joins no group (``ip link set multicast off``): ND and OSPF do not work there."""
 _HOOKS: Final = {"clsact": ("ingress", "egress"), "ingress": ("ingress",)}
@@ -111,8 +115,10 @@ def read_kernel(namespace: Namespace) -> KernelState:
     queues = _ask(namespace, "tc", ["qdisc show"])[0]
     bridged = any(_kind(each) in {"bridge", "vxlan"} for each in shown)
     tables = _bridge_tables(namespace) if bridged else [[], []]
+    ports = [str(each["ifname"]) for each in shown if _kind(each) in _NICS and "LOOPBACK" not in each["flags"]]
+    offloads = namespace.inside(lambda: tuning.offloads(ports))
     return KernelState(
-        interfaces=tuple(map(_interface, shown)),
+        interfaces=tuple(_interface(each, offloads) for each in shown),
         addresses=tuple(address for each in shown for address in _addresses(each)),
         routes=tuple(parse_routes(routes)),
         rules=(*(_rule("inet", each) for each in rules), *_rules_of_ipv6(namespace)),
@@ -146,7 +152,7 @@ def _kind(shown: Shown) -> str:
     return str(shown.get("linkinfo", {}).get("info_kind", ""))
 
 
-def _interface(shown: Shown) -> InterfaceAudit:
+def _interface(shown: Shown, offloads: Mapping[str, tuple[str, ...]]) -> InterfaceAudit:
     info = shown.get("linkinfo", {})
     options = {
         **_flat(info.get("info_data", {})),
@@ -155,6 +161,8 @@ def _interface(shown: Shown) -> InterfaceAudit:
     options |= {flag: "yes" for flag in _ADMIN_FLAGS if flag in shown["flags"]}
     if not {"MULTICAST", "LOOPBACK", "POINTOPOINT", "NOARP"} & {*shown["flags"]}:
         options[NO_MULTICAST] = "yes"
+    if shown["ifname"] in offloads:
+        options["offloads"] = as_text(offloads[shown["ifname"]])
     if "xdp" in shown:
         options["xdp"] = _compact(shown["xdp"])
     received, sent = (shown.get("stats64", {}).get(way, {}) for way in ("rx", "tx"))

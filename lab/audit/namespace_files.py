@@ -19,10 +19,11 @@ _EVERYWHERE: Final = ("all", "default")
 _PER_INTERFACE: Final = (
     "forwarding", "rp_filter", "arp_ignore", "arp_announce", "arp_filter", "arp_accept", "proxy_arp", "accept_local",
     "accept_redirects", "send_redirects", "ignore_routes_with_linkdown", "disable_ipv6", "accept_ra", "addr_gen_mode",
-    "proxy_ndp", "disable_policy",
+    "proxy_ndp", "disable_policy", "disable_xfrm", "route_localnet", "src_valid_mark", "accept_source_route",
+    "proxy_arp_pvlan", "drop_gratuitous_arp", "drop_unicast_in_l2_multicast", "force_forwarding",
 )  # fmt: skip
-_PER_NEIGHBOUR_TABLE: Final = ("app_solicit", "mcast_solicit", "ucast_solicit")
-"""How often an interface asks for a MAC (arp(7))."""
+_PER_NEIGHBOUR_TABLE: Final = ("app_solicit", "mcast_solicit", "ucast_solicit", "retrans_time_ms", "unres_qlen_bytes")
+"""How often an interface asks for a MAC, and how many packets wait for it (arp(7))."""
 _SECRET: Final = frozenset({"stable_secret"})
 _COUNTERS: Final = ("/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat")
 _COUNTERS6: Final = "/proc/thread-self/net/snmp6"

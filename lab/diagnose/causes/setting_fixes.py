@@ -52,6 +52,9 @@ def remedies(settings: Iterable[DifferingSetting]) -> list[str]:
             if each.node in asked:
                 continue
             asked.add(each.node)
+        if each.kind == "qdisc" and not is_filter_hook(each) and each.setting != "presence":
+            found[_of_replaced_qdisc(each, same)] = None
+            continue
         if each.setting.startswith("port ") and any(other.setting == "master" for other in same):
             continue  # an option of the bridge that the interface should not be in
         leading = _leading(same) if each.kind == "route" else each
@@ -285,6 +288,19 @@ def _of_filter(setting: DifferingSetting, words: list[str]) -> str:
         return ""
     interface, hook, priority, kind, handle = words[:5]
     return f"tc filter del dev {interface} {hook} pref {priority} handle {handle} {kind}"
+
+
+def _of_replaced_qdisc(setting: DifferingSetting, same: Sequence[DifferingSetting]) -> str:
+    """Return all options that a qdisc should have, in words: tc(8) shows some of them in other units."""
+    words = setting.object.removeprefix("qdisc ").split()
+    wanted = [each for each in same if each.expected != "absent"]
+    options = ", ".join(f"{each.setting} {each.expected}" for each in sorted(wanted, key=_is_no_kind))
+    shown = f"rocelab exec {setting.node} -- tc qdisc show dev {words[0]}" if words else ""
+    return f"give {setting.object} of {setting.node} its values of before, {options}: {shown}"
+
+
+def _is_no_kind(setting: DifferingSetting) -> bool:
+    return setting.setting != "kind"
 
 
 def _of_qdisc(setting: DifferingSetting, words: list[str]) -> str:

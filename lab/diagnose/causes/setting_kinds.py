@@ -103,8 +103,8 @@ SETTING_KINDS: Final = (
     ),
     _kind(
         "forwarding-differs", "a node's IP stack forwards or accepts packets otherwise than its siblings", "sysctl",
-        r"(forward|rp_filter|disable_ipv6|accept_local|route_localnet|proxy_arp|ttl)", _ANY,
-        SettingReach.NODE, "",
+        r"(forward|rp_filter|disable_(ipv6|policy|xfrm)|accept_local|route_localnet|src_valid|drop_|proxy_arp|ttl)",
+        _ANY, SettingReach.NODE, "",
         "The kernel discards packets that it would forward or accept with the setting of its siblings.",
     ),
     _kind(

@@ -22,6 +22,8 @@ _STEERING: Final = "/sys/class/net/{}/queues/rx-0/rps_cpus"
 _QUEUE_LENGTH: Final = "/sys/class/net/{}/tx_queue_len"
 _OFFLOADS_OFF: Final = (0x15, 0x17, 0x1F, 0x22, 0x24, 0x2C)
 """ETHTOOL_SRXCSUM, STXCSUM, STSO, SUFO, SGSO and SGRO of <linux/ethtool.h>."""
+_OFFLOADS: Final = {"rx checksums": 0x14, "tx checksums": 0x16, "tso": 0x1E, "gso": 0x23, "gro": 0x2B}
+"""ETHTOOL_GRXCSUM, GTXCSUM, GTSO, GGSO and GGRO of <linux/ethtool.h>."""
 _GFEATURES: Final = 0x3A
 _SFEATURES: Final = 0x3B
 _WORDS: Final = 8
@@ -74,6 +76,30 @@ def disable_offloads(interfaces: Iterable[str]) -> None:
                 except OSError as error:
                     if error.errno != _UNSUPPORTED:
                         raise
+
+
+def offloads(interfaces: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the offloads that are on at each interface (ethtool(8)); an interface that is gone is left out."""
+    found: dict[str, tuple[str, ...]] = {}
+    with _ethtool() as control:
+        for interface in interfaces:
+            with contextlib.suppress(OSError):
+                found[interface] = tuple(
+                    name for name, command in _OFFLOADS.items() if _is_on(control, interface, command)
+                )
+    return found
+
+
+def _is_on(control: socket.socket, interface: str, command: int) -> bool:
+    """Return whether an offload is on; not if the driver has none of that kind."""
+    answer = array.array("I", [command, 0])
+    try:
+        _ask(control, interface, answer)
+    except OSError as error:
+        if error.errno != _UNSUPPORTED:
+            raise
+        return False
+    return bool(answer[1])
 
 
 def features(interfaces: Iterable[str]) -> dict[str, list[int]]:

@@ -17,6 +17,7 @@ from lab.audit.namespace_files import read_sysctls_here
 from lab.audit.nft_reader import parse_ruleset
 from lab.audit.router_reader import configuration_lines, parse_neighbors
 from lab.errors import CommandFailed
+from lab.kernel.process import tuning
 from lab.kernel.process.netns import Namespace
 
 if TYPE_CHECKING:
@@ -71,8 +72,11 @@ def test_entries_without_arp_that_a_command_added() -> None:
     assert [each["dst"] for each in found] == ["10.0.0.2"]
 
 
-def test_what_a_node_answers_for_is_an_entry_beside_the_neighbour(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As iproute2 prints them. A port that joins no group is listed, too, unlike the loopback interface."""
+def test_the_state_of_a_kernel_as_iproute2_prints_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address that a node answers for is an entry beside that of the neighbour.
+
+    A port that joins no group is listed, unlike the loopback interface, and the offloads of ports.
+    """
     shown = [
         {"ifname": "lo", "flags": ["LOOPBACK", "UP"], "mtu": 65536},
         {"ifname": "swp1", "flags": ["BROADCAST", "UP"], "mtu": 9000},
@@ -83,11 +87,16 @@ def test_what_a_node_answers_for_is_an_entry_beside_the_neighbour(monkeypatch: p
     answers = {"ip": [shown, [], near, [], [], proxies], "tc": [[]], "-6": [[]]}
     monkeypatch.setattr(kernel_reader, "_ask", lambda _, tool, *__: answers[tool])
     monkeypatch.setattr(kernel_reader, "_rules_of_ipv6", lambda _: [])
+    monkeypatch.setattr(Namespace, "inside", lambda _, work: work())
+    on = {"swp1": ("tso", "gro"), "swp2": ()}
+    monkeypatch.setattr(tuning, "offloads", lambda names: {name: on[name] for name in names})
     found = kernel_reader.read_kernel(Namespace("leaf1"))
     assert [(each.identity, each.permanent) for each in found.neighbours] == [
         ("neighbour 10.0.0.0 swp1", False), ("neighbour proxy 10.0.0.0 swp1", True),
     ]  # fmt: skip
-    assert [each.options for each in found.interfaces] == [{}, {"NOMULTICAST": "yes"}, {}]
+    assert [each.options for each in found.interfaces] == [
+        {}, {"NOMULTICAST": "yes", "offloads": "tso, gro"}, {"offloads": "none"},
+    ]  # fmt: skip
 
 
 def test_nft_rules_have_their_hits_apart() -> None:

@@ -85,6 +85,19 @@ def test_a_router_id_that_two_switches_have_is_a_difference_of_both() -> None:
     ]
 
 
+def test_a_mac_of_ports_of_two_nodes_is_a_difference_of_both() -> None:
+    """The ports of one node may have the same, like those of a bond."""
+    (port,) = (each for each in STATE.nodes["h1"].interfaces if each.name == "eth1")
+    found = changed("h3", lambda node: replace(node, interfaces=(replace(node.interfaces[0], mac=port.mac),)))
+    assert [each for each in found if each[2] == "mac"] == [
+        ("h1", "interface eth1", "mac", port.mac, "another one than h3"),
+        ("h3", "interface eth1", "mac", port.mac, "another one than h1"),
+    ]
+    one = STATE.nodes["leaf1"].interfaces
+    bonded = tuple(replace(each, mac=one[0].mac) for each in one)
+    assert changed("leaf1", lambda node: replace(node, interfaces=bonded)) == []
+
+
 def test_an_address_that_a_node_answers_for_is_a_difference() -> None:
     """Unless no other node of the fabric has it."""
     proxy = NeighbourAudit("eth1", "10.0.0.0", "", permanent=True, state="", proxy=True)
@@ -111,3 +124,23 @@ def test_a_route_to_a_neighbour_s_link_local_address_overrides_it() -> None:
     assert changed("leaf2", lambda node: replace(node, routes=(*node.routes, typed)), nodes) == [
         ("leaf2", "route fe80::1/128 metric 1", "presence", "present: blackhole", "absent")
     ]
+
+
+def test_a_source_address_that_no_other_node_has_a_route_to_is_a_difference() -> None:
+    """Answers to it do not come back. Kernel routes of a port's own networks have its address."""
+    hop = ("via 10.0.0.0 dev eth1",)
+    loopback = AddressAudit("lo", "10.252.9.9/32", "global")
+    leaf = replace(STATE.nodes["leaf1"], addresses=(*STATE.nodes["leaf1"].addresses, loopback))
+    far = RouteAudit("10.252.9.9/32", "main", "20", "unicast", "bgp", ("via 169.254.0.1 dev swp1",))
+    nodes = {**STATE.nodes, "leaf1": leaf, "leaf2": replace(
+        STATE.nodes["leaf2"], routes=(*STATE.nodes["leaf2"].routes, far))}  # fmt: skip
+
+    def sourced(node: str, source: str, prefix: str = "0.0.0.0/0") -> list[tuple[str, str, str, str]]:
+        hops = hop if node == "h1" else ("via 169.254.0.1 dev swp1", "via 169.254.0.1 dev swp2")
+        route = RouteAudit(prefix, "main", "100", "unicast", "static", hops, {"prefsrc": source})
+        found = changed(node, lambda known: replace(known, routes=(*known.routes, route)), nodes)
+        return [(*each[:3], each[4]) for each in found if each[2] == "prefsrc"]
+
+    assert sourced("h1", "10.77.0.1") == [("h1", "route 0.0.0.0/0 metric 100", "prefsrc", "10.0.0.1")]
+    assert sourced("h1", "10.0.0.1") == []
+    assert sourced("leaf1", "10.252.9.9") == [], "leaf2 has a route to it"

@@ -225,3 +225,19 @@ def test_ends_of_a_link_that_differ_from_each_other_are_a_choice() -> None:
         )
     ]
     assert remedies(ends[:1]) == ["rocelab exec leaf1 -- ip link set swp1 mtu 9000"]
+
+
+def test_a_replaced_queue_is_restored_as_a_whole() -> None:
+    """Each of its options would be a command of its own, and none works alone."""
+    wrong = [
+        setting("h4", "qdisc eth1 root", field, "eth1", value=value, expected=expected)
+        for field, value, expected in (
+            ("rate", "absent", "125000000"), ("limit", "0", "absent"), ("kind", "pfifo", "tbf")
+        )
+    ]  # fmt: skip
+    assert remedies(wrong) == [
+        (
+            "give qdisc eth1 root of h4 its values of before, kind tbf, rate 125000000: "
+            "rocelab exec h4 -- tc qdisc show dev eth1"
+        )
+    ]
