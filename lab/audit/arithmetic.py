@@ -60,6 +60,7 @@ def of_arithmetic(state: FabricAudit, placement: FabricRoles) -> list[Difference
             found += of_port(node.name, port, roce=roce)
     return [
         *found, *_of_owners(state, placement), *of_overrides(state, placement), *of_widths(state, placement.topology),
+        *_of_defaults(state, placement),
         *_of_router_ids(state), *_of_macs(state, placement),
     ]  # fmt: skip
 
@@ -379,6 +380,42 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
                 value = f"{PRESENT}: {', '.join(route.next_hops) or route.type}"
                 found.append(Difference.of(name, route, PRESENCE, value, ABSENT, RULE))
     return found
+
+
+def _of_defaults(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield manual default routes by another port than those of most nodes of the same tier, and missing ones.
+
+    Those of one table and metric compare: hosts with several NICs have a table for each.
+    """
+    usual: dict[tuple[str, str], dict[str, RouteAudit]] = defaultdict(dict)
+    members: dict[str, list[NodeAudit]] = defaultdict(list)
+    for name, node in state.nodes.items():
+        role = placement.roles(name, "")[0]
+        members[role].append(node)
+        for route in node.routes:
+            if _is_manual(route) and route.prefix.endswith("/0") and route.type == "unicast":
+                usual[role, route.identity][name] = route
+    for (role, _), routes in usual.items():
+        ports, most = Counter(map(_ports_of, routes.values())).most_common(1)[0]
+        if most < FEWEST or 2 * most <= len(members[role]):
+            continue
+        expected = f"dev {', dev '.join(ports)}"
+        known = next(iter(routes.values()))
+        for node in members[role]:
+            mine = routes.get(node.name)
+            same = [each for each in node.routes if (each.prefix, each.table) == (known.prefix, known.table)]
+            other = mine or next((each for each in same if each.identity == known.identity), None)
+            if other is not None and (other.type != known.type or _ports_of(other) != ports):
+                value = ", ".join(other.next_hops) if other.type == known.type else other.type
+                yield Difference.of(node.name, other, "next hops", value, expected, RULE)
+            elif other is None and not any(each.type == known.type for each in same):
+                absent = f"{PRESENT}: protocol {known.protocol}, {expected}"
+                yield Difference.of(node.name, known, PRESENCE, ABSENT, absent, RULE)
+
+
+def _ports_of(route: RouteAudit) -> tuple[str, ...]:
+    words = [hop.split() for hop in route.next_hops]
+    return tuple(each[each.index("dev") + 1] for each in words if "dev" in each[:-1])
 
 
 def _target(route: RouteAudit) -> str:

@@ -173,9 +173,10 @@ def _is_of_few(version: bool, routed: Mapping[str, set[str]], owner_of: Mapping[
 def drained_switches(nodes: Mapping[str, NodeAudit], topology: Topology) -> dict[str, frozenset[int]]:
     """Return the switches that no learned route leads over, although shortest paths do, with the IP versions.
 
-    Their neighbours use other paths of that length, and all of their ports are up.
+    Routes are those to prefixes of leaves. Neighbours use other paths of that length, and all ports are up.
     """
-    owner_of = _owner_of(nodes, topology)
+    leaves = {node.name for node in topology.having(Role.LEAF)}
+    owner_of = {prefix: owner for prefix, owner in _owner_of(nodes, topology).items() if owner in leaves}
     distance = {name: distances(topology, name) for name in set(owner_of.values())}
     offered: set[tuple[str, int]] = set()
     used: set[tuple[str, int]] = set()

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from lab.audit.audited import AddressAudit, FrrLineAudit, NeighbourAudit, NodeAudit, RouteAudit
 from lab.audit.kernel_reader import parse_routes
 from lab.audit.route_widths import drained_switches
 from tests.unit.audit.made_fabric import STATE, TOPOLOGY, changed
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    Found: TypeAlias = list[tuple[str, str, str, str, str]]
 
 FIRST = STATE.nodes["leaf1"].routes[0]
 
@@ -30,6 +36,33 @@ def test_a_route_for_packets_of_a_tos_is_one_of_its_own() -> None:
     assert changed("leaf1", lambda node: replace(node, routes=(*node.routes, special))) == [
         ("leaf1", f"{FIRST.identity} tos 0x08", "presence", "present: unreachable", "absent")
     ]
+
+
+def of_rails(
+    *, table: str = "101", kind: str = "unicast", hops: tuple[str, ...] = ("via 10.1.0.77 dev eth2",)
+) -> Found:
+    """What differs if a host of several, with a default route for each of two NICs, has another second one."""
+    nodes = dict(STATE.nodes)
+    first, second = (
+        RouteAudit("0.0.0.0/0", number, "", "unicast", "static", (f"via {gateway} dev {nic}",))
+        for number, nic, gateway in (("100", "eth1", "10.0.0.77"), ("101", "eth2", "10.1.0.77"))
+    )
+    for host in TOPOLOGY.hosts:
+        nodes[host.name] = replace(nodes[host.name], routes=(first, second))
+    changed_one = RouteAudit("0.0.0.0/0", table, "", kind, "static", hops)
+    nodes["h3"] = replace(nodes["h3"], routes=(first, changed_one))
+    found = changed("h3", lambda node: node, nodes)
+    return [each for each in found if each[2] != "gateway"]
+
+
+def test_a_default_route_by_another_port_than_that_of_siblings_is_a_difference() -> None:
+    assert of_rails() == []
+    assert of_rails(hops=("via 10.0.0.77 dev eth1",)) == [
+        ("h3", "route 0.0.0.0/0 table 101", "next hops", "via 10.0.0.77 dev eth1", "dev eth2")
+    ]
+    assert of_rails(kind="throw", hops=()) == [("h3", "route 0.0.0.0/0 table 101", "next hops", "throw", "dev eth2")]
+    absent = "h3", "route 0.0.0.0/0 table 101", "presence", "absent", "present: protocol static, dev eth2"
+    assert absent in of_rails(table="102")
 
 
 def test_a_default_route_for_a_tos_takes_precedence_with_any_metric() -> None:
@@ -62,6 +95,10 @@ def test_a_switch_that_no_route_leads_over_is_drained() -> None:
     assert drained_switches(STATE.nodes, TOPOLOGY) == {}
     versions = frozenset(6 if ":" in route.prefix else 4 for route in STATE.nodes["leaf1"].routes)
     assert drained_switches(without("swp1"), TOPOLOGY) == {"spine1": versions}
+    one_way = {name: replace(node, routes=tuple(
+        replace(each, next_hops=each.next_hops[1:] or each.next_hops) for each in node.routes
+    )) for name, node in STATE.nodes.items() if node.role == "spine"}  # fmt: skip
+    assert drained_switches({**STATE.nodes, **one_way}, TOPOLOGY) == {}, "leaves are not between leaves"
     assert drained_switches(without("swp2", version="."), TOPOLOGY) == {"spine2": {4}}
     one_leaf = {**STATE.nodes, "leaf1": without("swp1")["leaf1"]}
     assert drained_switches(one_leaf, TOPOLOGY) == {}, "other leaves use it"
