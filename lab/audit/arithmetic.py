@@ -9,7 +9,7 @@ from ipaddress import ip_interface, ip_network
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.audited import BFD_STARTING, BFD_UP, ESTABLISHED, MAIN
-from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, unread_kinds
+from lab.audit.difference import ABSENT, PRESENCE, PRESENT, UNLIKE, Difference, unread_kinds
 from lab.audit.placement import FEWEST
 from lab.audit.route_widths import RULE, of_widths
 
@@ -34,8 +34,11 @@ _MAPPED: Final = "169.254.0.1"
 """FRR's gateway for next hops of the other family (RFC 8950)."""
 _OWN_MTU: Final = re.compile(r'"mtu": (\d+)')
 """The MTU in the metrics of a route."""
-_ROUTER_ID: Final = re.compile(r"^(?:.* / )?((?:bgp|ospf|ospf6|ip) router-id|router-id) (\S+)$")
-"""A line of FRR's configuration with a router ID."""
+_ROUTER_ID: Final = re.compile(
+    r"^(?:.* / )?(?:((?:bgp|ospf|ospf6|ip) router-id|router-id) (?=(\S+)$)"
+    r"|(net) \S+?\.(?=(\w{4}\.\w{4}\.\w{4})\.00$))"
+)
+"""A line of FRR's configuration with a router ID, or with a NET, which contains the system ID of IS-IS."""
 _ROCE_DSCP: Final = 26
 _CLASSES: Final = range(8)
 
@@ -150,12 +153,29 @@ def _of_gateways(node: NodeAudit, state: FabricAudit, placement: FabricRoles) ->
                 case ["via", gateway, "dev", device, *_] if (node.name, device) in placement.peers:
                     peer = placement.peers[node.name, device]
                     there = state.nodes.get(peer.node)
-                    if there is None or gateway in {_MAPPED, *_reachable(peer.interface, there, state)}:
+                    if there is None or (
+                        gateway in {_MAPPED, *_reachable(peer.interface, there, state)}
+                        and not (_is_manual(route) and _is_of_another_port(gateway, peer, there, placement))
+                    ):
                         continue
                     if _is_bridged(peer.interface, there) or not _lost_its_own(gateway, peer, there):
                         expected = _right_gateway(route, peer, there)
                         wrong = Difference.of(node.name, route, "gateway", gateway, expected, RULE)
                         yield replace(wrong, interface=device)
+
+
+def _is_of_another_port(gateway: str, peer: Endpoint, there: NodeAudit, placement: FabricRoles) -> bool:
+    """Return whether a gateway is an address of another cabled port of the other end, or of its loopback.
+
+    A port of the same IP version has addresses of its own, and need not answer ARP requests for others (RFC 1027).
+    """
+    wanted = ip_interface(gateway)
+    owners = {each.interface for each in there.addresses if ip_interface(each.address).ip == wanted.ip}
+    own = [each for each in there.addresses if each.interface == peer.interface and each.scope == "global"]
+    elsewhere = all(each == "lo" or (there.name, each) in placement.peers for each in owners - {peer.interface})
+    numbered = any(ip_interface(each.address).version == wanted.version for each in own)
+    bridged = _is_bridged(peer.interface, there)
+    return bool(owners) and peer.interface not in owners and elsewhere and numbered and not bridged
 
 
 def _lost_its_own(gateway: str, peer: Endpoint, there: NodeAudit) -> bool:
@@ -268,24 +288,28 @@ def _of_macs(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]
         names = dict.fromkeys(name for name, _ in ports)
         for name, port in ports if len(names) > 1 else ():
             others = ", ".join(other for other in names if other != name)
-            yield Difference.of(name, port, "mac", mac, f"another one than {others}", RULE)
+            yield Difference.of(name, port, "mac", mac, f"{UNLIKE}{others}", RULE)
 
 
 def _of_router_ids(state: FabricAudit) -> Iterator[Difference]:
-    """Yield router IDs that several nodes have in the same protocol and VRF (RFC 2328 section 1.2, RFC 6286)."""
+    """Yield router IDs that several nodes have in the same protocol and VRF.
+
+    By RFC 2328 section 1.2, RFC 6286, and ISO 10589 section 7.1 for system IDs.
+    """
     having: dict[tuple[str, str], list[tuple[str, FrrLineAudit]]] = defaultdict(list)
     for node in state.nodes.values():
         for each in node.frr:
             if found := _ROUTER_ID.search(each.line):
                 started = each.line.split()
                 vrf = started[started.index("vrf") + 1] if "vrf" in started[:-1] else ""
-                having[f"{found[1]} {vrf}", found[2]].append((node.name, each))
-    for (_, number), lines in having.items():
+                protocol, number = found[1] or found[3], found[2] or found[4]
+                having[f"{protocol} {vrf}", number].append((node.name, each))
+    for lines in having.values():
         names = dict.fromkeys(name for name, _ in lines)
         for name, each in lines if len(names) > 1 else ():
-            line = replace(each, line=each.line.removesuffix(f" {number}"))
+            start, _, value = each.line.rpartition(" ")
             others = ", ".join(other for other in names if other != name)
-            yield Difference.of(name, line, "value", number, f"another one than {others}", RULE)
+            yield Difference.of(name, replace(each, line=start), "value", value, f"{UNLIKE}{others}", RULE)
 
 
 def _of_owners(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:

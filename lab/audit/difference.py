@@ -26,6 +26,8 @@ PLAN: Final = "plan"
 PRESENT: Final = "present"
 ABSENT: Final = "absent"
 PRESENCE: Final = "presence"
+UNLIKE: Final = "another one than "
+"""The beginning of an expected value that only has to differ from that of other nodes, whose names follow."""
 ANSWER: Final = "answer"
 _OF_KERNEL: Final = frozenset(
     {"interface", "address", "rule", "qdisc", "filter", "route", "neighbour", "fdb", "vlan"}

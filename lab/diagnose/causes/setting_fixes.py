@@ -6,6 +6,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Final
 
+from lab.audit.difference import UNLIKE
 from lab.audit.frr_lines import is_definition
 from lab.audit.placement import ADDRESS, generic
 from lab.audit.route_widths import ADVERTISED, LEARNED
@@ -112,6 +113,8 @@ def remedy(setting: DifferingSetting, same: Sequence[DifferingSetting] = ()) -> 
     words = setting.object.removeprefix(setting.kind).split()
     if setting.intended:
         return _of_intended(setting)
+    if setting.expected.startswith(UNLIKE):
+        return _of_unique(setting)
     if _is_secret(setting):
         return _of_secret(setting)
     if setting.kind == "route" and words:
@@ -124,6 +127,15 @@ def remedy(setting: DifferingSetting, same: Sequence[DifferingSetting] = ()) -> 
     if command:
         return f"rocelab exec {setting.node} -- {shlex.join(command.split())}"
     return _in_words(setting, words)
+
+
+def _of_unique(setting: DifferingSetting) -> str:
+    """Return what to do about a value that several nodes have, in words: nothing shows which of them may keep it."""
+    others = setting.expected.removeprefix(UNLIKE)
+    shown = f"vtysh {setting.node} {shlex.join(['-c', 'show running-config'])}"
+    command = shown if setting.kind == "frr" else f"exec {setting.node} -- ip link show"
+    what = setting.object.removeprefix("frr ") if setting.kind == "frr" else f"{setting.object} {setting.setting}"
+    return f"give {setting.node} or {others} a value of its own, {what}: rocelab {command}"
 
 
 def _of_intended(setting: DifferingSetting) -> str:

@@ -114,11 +114,15 @@ def test_a_router_id_that_two_switches_have_is_a_difference_of_both() -> None:
         lines = (
             f"{asn} / bgp router-id 10.253.0.{min(number, 2)}",
             f"router ospf / ospf router-id 10.253.0.{number}",
+            f"router isis fabric / net 49.0001.0102.5300.000{max(number, 1)}.00",
         )
         nodes[name] = replace(nodes[name], frr=(*nodes[name].frr, *map(FrrLineAudit, lines)))
-    assert changed("leaf1", lambda _: nodes["leaf1"], nodes) == [
-        ("leaf3", "frr router bgp 4200100003 / bgp router-id", "value", "10.253.0.2", "another one than leaf4"),
-        ("leaf4", "frr router bgp 4200100004 / bgp router-id", "value", "10.253.0.2", "another one than leaf3"),
+    net, own = "49.0001.0102.5300.0001.00", "10.253.0.2"
+    assert sorted(changed("leaf1", lambda _: nodes["leaf1"], nodes)) == [
+        ("leaf1", "frr router isis fabric / net", "value", net, "another one than leaf2"),
+        ("leaf2", "frr router isis fabric / net", "value", net, "another one than leaf1"),
+        ("leaf3", "frr router bgp 4200100003 / bgp router-id", "value", own, "another one than leaf4"),
+        ("leaf4", "frr router bgp 4200100004 / bgp router-id", "value", own, "another one than leaf3"),
     ]
 
 
@@ -181,3 +185,20 @@ def test_a_source_address_that_no_other_node_has_a_route_to_is_a_difference() ->
     assert sourced("h1", "10.77.0.1") == [("h1", "route 0.0.0.0/0 metric 100", "prefsrc", "10.0.0.1")]
     assert sourced("h1", "10.0.0.1") == []
     assert sourced("leaf1", "10.252.9.9") == [], "leaf2 has a route to it"
+
+
+def test_a_gateway_of_another_port_of_the_switch_is_wrong() -> None:
+    """A switch need not answer ARP requests for it at this port. Interfaces without a cable can have the gateway."""
+
+    def through(gateway: str, protocol: str = "static", *more: AddressAudit) -> list[tuple[str, ...]]:
+        leaf = replace(STATE.nodes["leaf1"], addresses=(*STATE.nodes["leaf1"].addresses, *more))
+        route = RouteAudit("0.0.0.0/0", "main", "100", "unicast", protocol, (f"via {gateway} dev eth1 onlink",))
+        nodes = {**STATE.nodes, "leaf1": leaf}
+        found = changed("h1", lambda node: replace(node, routes=(*node.routes, route)), nodes)
+        return [each for each in found if each[2] == "gateway"]
+
+    assert through("10.0.0.0") == []
+    wrong = "h1", "route 0.0.0.0/0 metric 100", "gateway", "10.0.0.2", "10.0.0.0 of leaf1, protocol static"
+    assert through("10.0.0.2") == [wrong]
+    assert through("10.0.0.2", "bgp") == []
+    assert through("10.9.9.9", "static", AddressAudit("vrrp4-1", "10.9.9.9/24", "global")) == []

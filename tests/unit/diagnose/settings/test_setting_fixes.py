@@ -241,3 +241,16 @@ def test_a_replaced_queue_is_restored_as_a_whole() -> None:
             "rocelab exec h4 -- tc qdisc show dev eth1"
         )
     ]
+
+
+def test_a_value_that_several_nodes_have_is_no_command() -> None:
+    """Either of them may keep it."""
+    line = setting(
+        "leaf1", "frr router isis fabric / net", "value", value="49.0001", expected="another one than leaf2"
+    )
+    assert remedy(line) == (
+        "give leaf1 or leaf2 a value of its own, router isis fabric / net: "
+        "rocelab vtysh leaf1 -c 'show running-config'"
+    )
+    mac = setting("h1", "interface eth1", "mac", "eth1", value="02:1a", expected="another one than h3")
+    assert remedy(mac).startswith("give h1 or h3 a value of its own, interface eth1 mac: rocelab exec h1 -- ip")
