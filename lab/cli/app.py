@@ -6,17 +6,21 @@ import re
 import signal
 import sys
 from difflib import get_close_matches
-from typing import Annotated, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
 from lab import __version__
 from lab.cli.command_groups import Commands
 from lab.cli.command_line import Invocation
-from lab.cli.kit.output import JsonStream, end_unread, print_error, print_json
+from lab.cli.command_registry import find_command
+from lab.cli.kit.output import JsonStream, end_unread, guard_output, print_error, print_json
 from lab.cli.kit.recorded_command import recorded
 from lab.cli.typer_internals import MisusedCommand, NoArgsIsHelpError
-from lab.errors import ExitCode, Interrupted, LabError, UsageError
+from lab.errors import EnvironmentLacks, ExitCode, Interrupted, LabError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _MEANT: Final = re.compile(r"\.? (?:Did you mean (?P<names>.*)\?|\(Possible options: (?P<options>.*)\))$", re.DOTALL)
 """The end of Typer's errors that suggest commands or options with a similar name."""
@@ -60,12 +64,16 @@ def main() -> None:
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
+    guard_output()
     try:
         try:
             with recorded():
                 _run()
         finally:
             sys.stdout.flush()
+    except EnvironmentLacks as error:  # of the last output
+        print_error(error)
+        sys.exit(error.exit_code)
     except BrokenPipeError:
         end_unread()
     except SystemExit as ended:
@@ -85,7 +93,7 @@ def _run() -> NoReturn:
             sys.exit(ExitCode.USAGE)
         except MisusedCommand as misuse:
             invocation.refused = misuse.ctx
-            raise _usage_error(misuse) from misuse
+            raise _usage_error(misuse, invocation) from misuse
     except LabError as error:
         if invocation.debug:
             raise
@@ -95,9 +103,17 @@ def _run() -> NoReturn:
         sys.exit(error.exit_code)
 
 
-def _usage_error(misuse: MisusedCommand) -> UsageError:
+def _command_in(words: Sequence[str]) -> str:
+    """Return the command that the words after ``rocelab`` name: Typer does not say which option lacks its value."""
+    last = 0
+    while last < len(words) and find_command(words[: last + 1]):
+        last += 1
+    return " ".join(["rocelab", *words[:last]])
+
+
+def _usage_error(misuse: MisusedCommand, invocation: Invocation) -> UsageError:
     """Return Typer's error about a command line as rocelab's own; its remedy is the most similar name."""
-    command = misuse.ctx.command_path if misuse.ctx is not None else "rocelab"
+    command = misuse.ctx.command_path if misuse.ctx is not None else _command_in(invocation.words[invocation.start :])
     message = misuse.format_message().rstrip(".")
     meant = _MEANT.search(message)
     message = message[: meant.start()] if meant else message

@@ -34,6 +34,8 @@ def require_file(file: Path, wants: str) -> None:
 @contextlib.contextmanager
 def open_capture(file: Path) -> Iterator[BinaryIO]:
     """Open ``file``, or standard input for ``-``; UsageError if it cannot be read or is damaged."""
+    if str(file) == "-" and sys.stdin is None:
+        raise UsageError("standard input is closed", "name a capture, or write: rocelab analyze - < FILE")
     try:
         with contextlib.ExitStack() as stack:
             name = sys.stdin.fileno() if str(file) == "-" else file

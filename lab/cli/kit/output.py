@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
+from io import BufferedWriter, FileIO, TextIOWrapper
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
@@ -15,11 +16,13 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from lab.errors import EnvironmentLacks
 from lab.terminal_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from _typeshed import ReadableBuffer
     from rich.console import ConsoleOptions, RenderableType
 
     from lab.errors import LabError
@@ -51,12 +54,56 @@ class _SafeConsole(Console):
 
 def end_unread() -> NoReturn:
     """Exit silently because the reader of standard output is gone."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    _discard_output()
     sys.exit(BROKEN_PIPE)
 
 
+def _discard_output() -> None:
+    """Send the rest of standard output, and what is still buffered, nowhere."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    if null != 1:
+        os.close(null)
+
+
+class _StandardOutput(FileIO):
+    """Standard output, of which a failure is an error of its own: exit code 1 would mean "fail".
+
+    It is no OSError. Otherwise a command that reads a file would report that it cannot read that file.
+    """
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Write as a file does; EnvironmentLacks if that fails, for example because a disk is full."""
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            _discard_output()
+            raise EnvironmentLacks(
+                f"cannot write standard output: {error.strerror}", "redirect it to another file or disk"
+            ) from error
+
+
+def guard_output() -> None:
+    """Make failures to write standard output errors of rocelab. A closed one discards what is written."""
+    if sys.stdout is None:
+        _discard_output()
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - for the process's life
+    elif type(sys.stdout) is TextIOWrapper and sys.stdout.fileno() == 1:
+        sys.stdout.flush()
+        sys.stdout = TextIOWrapper(
+            BufferedWriter(_StandardOutput(1, "w", closefd=False)),
+            sys.stdout.encoding,
+            sys.stdout.errors,
+            line_buffering=sys.stdout.line_buffering,
+            write_through=sys.stdout.write_through,
+        )
+
+
 def _consoles() -> tuple[Console, Console]:
-    wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDTH_IN_A_FILE
+    terminal = sys.stdout is not None and sys.stdout.isatty()  # None: it is closed
+    wide = None if terminal or "COLUMNS" in os.environ else _WIDTH_IN_A_FILE
     return _SafeConsole(width=wide), _SafeConsole(stderr=True)
 
 

@@ -7,7 +7,8 @@ import re
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,8 @@ from lab.cli.app import main
 from lab.cli.command_registry import COMMANDS
 from lab.cli.kit.output import JsonStream
 from lab.errors import LabError
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.unit.analysis import packets
+from tests.unit.analysis.captures import pcap
 
 
 def failed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[Any, str, str]:
@@ -193,3 +193,39 @@ def test_ctrl_c_while_rocelab_is_imported_shows_no_traceback() -> None:
         [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False, timeout=120
     )
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("qos plan --rate", "rocelab qos plan: option '--rate' requires an argument"),
+        ("qos presets --diff sonic", "rocelab qos presets: option '--diff' requires 2 arguments"),
+        ("status --fabric", "rocelab status: option '--fabric' requires an argument"),
+    ],
+)
+def test_an_option_without_its_value_is_of_its_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str, told: str
+) -> None:
+    code, out, err = failed(capsys, monkeypatch, *line.split())
+    assert (code, out) == (2, "")
+    assert err == f"error: {told}: {told.partition(':')[0]} --help lists what it takes\n"
+
+
+@pytest.mark.parametrize("line", ["topology new leaf-spine", "dissect {}", "qos plan"])
+def test_output_that_cannot_be_written_is_no_verdict_and_blames_no_input(line: str, tmp_path: Path) -> None:
+    capture = tmp_path / "a.pcap"
+    capture.write_bytes(pcap([packets.send(psn) for psn in range(20)]))
+    words = line.format(capture).split()
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "lab", *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    told = "error: cannot write standard output: No space left on device: redirect it to another file or disk\n"
+    assert (ended.returncode, ended.stderr) == (4, told)
+
+
+def test_closed_standard_streams_are_no_traceback() -> None:
+    line = [sys.executable, "-m", "lab", "analyze", "-"]
+    ended = subprocess.run(["sh", "-c", '"$@" <&- >&-', "sh", *line], stderr=subprocess.PIPE, text=True, check=False)
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+    assert "standard input is closed" in ended.stderr
