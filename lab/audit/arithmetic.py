@@ -8,7 +8,7 @@ from dataclasses import replace
 from ipaddress import ip_interface, ip_network
 from typing import TYPE_CHECKING, Final
 
-from lab.audit.audited import BFD_STARTING, BFD_UP, ESTABLISHED, MAIN
+from lab.audit.audited import BFD_STARTING, BFD_UP, ESTABLISHED, MAIN, NeighbourAudit
 from lab.audit.difference import ABSENT, PRESENCE, PRESENT, UNLIKE, Difference, unread_kinds
 from lab.audit.placement import FEWEST
 from lab.audit.route_widths import RULE, of_widths
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _MANUAL: Final = frozenset({"boot", "static"})
 """Protocols of manual routes (ip-route(8)). Others are those of the kernel and of daemons, like BIRD's and DHCP's."""
-_MAPPED: Final = "169.254.0.1"
+MAPPED: Final = "169.254.0.1"
 """FRR's gateway for next hops of the other family (RFC 8950)."""
 _OWN_MTU: Final = re.compile(r'"mtu": (\d+)')
 """The MTU in the metrics of a route."""
@@ -58,6 +58,7 @@ def of_arithmetic(state: FabricAudit, placement: FabricRoles) -> list[Difference
         found += _of_route_mtus(node, placement)
         found += _of_sources(node, state, placement)
         found += _of_neighbours(node, state, placement)
+        found += _of_mapped_gateways(node, state, placement)
         found += _of_unused_addresses(node, placement)
         for port in node.ports:
             found += of_port(node.name, port, roce=roce)
@@ -154,7 +155,7 @@ def _of_gateways(node: NodeAudit, state: FabricAudit, placement: FabricRoles) ->
                     peer = placement.peers[node.name, device]
                     there = state.nodes.get(peer.node)
                     if there is None or (
-                        gateway in {_MAPPED, *_reachable(peer.interface, there, state)}
+                        gateway in {MAPPED, *_reachable(peer.interface, there, state)}
                         and not (_is_manual(route) and _is_of_another_port(gateway, peer, there, placement))
                     ):
                         continue
@@ -260,10 +261,24 @@ def _of_neighbours(node: NodeAudit, state: FabricAudit, placement: FabricRoles) 
             yield Difference.of(node.name, each, PRESENCE, PRESENT, ABSENT, RULE)
         peer = placement.peers.get((node.name, each.interface))
         there = state.nodes.get(peer.node) if peer is not None else None
-        known = each.address == _MAPPED or (there is not None and each.address in _addresses(there))
+        known = each.address == MAPPED or (there is not None and each.address in _addresses(there))
         if each.mac and there is not None and known and each.mac not in {port.mac for port in there.interfaces}:
             expected = next((port.mac for port in there.interfaces if peer and port.name == peer.interface), "")
             yield Difference.of(node.name, each, "mac", each.mac, expected or ABSENT, RULE)
+
+
+def _of_mapped_gateways(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield ports at which FRR's gateway of routes has no MAC: nobody answers ARP requests for it."""
+    hops = [hop.split() for route in node.routes for hop in route.next_hops]
+    used = {each[3] for each in hops if each[:3] == ["via", MAPPED, "dev"] and not {"dead", "linkdown"} & {*each}}
+    known = {each.interface for each in node.neighbours if each.address == MAPPED and each.mac}
+    for interface in sorted(used - known):
+        peer = placement.peers.get((node.name, interface))
+        ports = state.nodes[peer.node].interfaces if peer is not None and peer.node in state.nodes else ()
+        mac = next((port.mac for port in ports if peer is not None and port.name == peer.interface), "")
+        if mac:
+            entry = NeighbourAudit(interface, MAPPED, "", permanent=True, state="")
+            yield Difference.of(node.name, entry, PRESENCE, ABSENT, f"{PRESENT}: mac {mac}", RULE)
 
 
 def _of_unused_addresses(node: NodeAudit, placement: FabricRoles) -> Iterator[Difference]:

@@ -6,6 +6,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Final
 
+from lab.audit.arithmetic import MAPPED
 from lab.audit.difference import UNLIKE
 from lab.audit.frr_lines import is_definition
 from lab.audit.placement import ADDRESS, generic
@@ -270,8 +271,12 @@ def _of_session(setting: DifferingSetting, words: list[str]) -> str:
     return f"{why}: rocelab vtysh {setting.node} {shlex.join(['-c', shown])}"
 
 
-def _of_neighbour(_: DifferingSetting, words: list[str]) -> str:
+def _of_neighbour(setting: DifferingSetting, words: list[str]) -> str:
+    """Return how to delete an entry, or to restore that of FRR's gateway, which nobody answers ARP requests for."""
     *entry, interface = words
+    mac = _MAC.search(setting.expected)
+    if entry == [MAPPED] and mac:
+        return f"ip neigh replace {MAPPED} lladdr {mac[0]} dev {interface} nud permanent"
     return f"ip neigh del {' '.join(entry)} dev {interface}" if entry else ""
 
 
@@ -381,6 +386,7 @@ def _said(name: str, value: str) -> str:
     return {"yes": "true", "no": "false"}.get(value, value)
 
 
+_MAC: Final = re.compile(r"\b[0-9a-f]{2}(?::[0-9a-f]{2}){5}\b")
 _LEADING: Final = {"presence": 0, "next hops": 1, "gateway": 2}
 """Settings of a route, from the one that says most."""
 _GATEWAY: Final = re.compile(r"^([0-9a-f.:]+) of \S+?(?:, protocol (\S+))?$")

@@ -6,12 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lab.audit.arithmetic import MAPPED
 from lab.audit.audited import (
     AddressAudit,
     DaemonAudit,
     FabricAudit,
     FrrLineAudit,
     InterfaceAudit,
+    NeighbourAudit,
     NodeAudit,
     PortAudit,
     QdiscAudit,
@@ -37,6 +39,11 @@ def healthy(topology: Topology) -> FabricAudit:
     """The state of a fabric as it should be, from its plan."""
     plan = plan_addresses(topology)
     routes = expected_routes(topology, plan)
+    macs = {(name, port.name): port.mac for name, each in plan.items() for port in each.interfaces.values()}
+    peers = {
+        name: {link.end_at(name).interface: link.other(link.end_at(name)) for link in topology.links_of(name)}
+        for name in plan
+    }
     nodes = {}
     for name, each in plan.items():
         switch = each.node.role.is_switch
@@ -67,6 +74,10 @@ def healthy(topology: Topology) -> FabricAudit:
             daemons=(DaemonAudit("bgpd", True),) if switch else (),
             frr=tuple(map(FrrLineAudit, lines)) if switch else (),
             ports=tuple(PortAudit(port.name, PORTS, in_kernel=True) for port in ports),
+            neighbours=tuple(
+                NeighbourAudit(port, MAPPED, macs[peer.node, peer.interface], permanent=True, state="PERMANENT")
+                for port, peer in peers[name].items() if switch and topology.node(peer.node).role.is_switch
+            ),
         )  # fmt: skip
     return FabricAudit(topology.name, nodes)
 

@@ -136,7 +136,8 @@ def test_a_mac_of_ports_of_two_nodes_is_a_difference_of_both() -> None:
     ]
     one = STATE.nodes["leaf1"].interfaces
     bonded = tuple(replace(each, mac=one[0].mac) for each in one)
-    assert changed("leaf1", lambda node: replace(node, interfaces=bonded)) == []
+    found = changed("leaf1", lambda node: replace(node, interfaces=bonded))
+    assert not [each for each in found if each[1].startswith("interface")]
 
 
 def test_an_address_that_a_node_answers_for_is_a_difference() -> None:
@@ -202,3 +203,11 @@ def test_a_gateway_of_another_port_of_the_switch_is_wrong() -> None:
     assert through("10.0.0.2") == [wrong]
     assert through("10.0.0.2", "bgp") == []
     assert through("10.9.9.9", "static", AddressAudit("vrrp4-1", "10.9.9.9/24", "global")) == []
+
+
+def test_a_port_without_the_mac_of_frr_s_gateway_is_a_difference() -> None:
+    """Packets of all routes by it are dropped, because nobody has that address."""
+    (mac,) = (each.mac for each in STATE.nodes["leaf1"].neighbours if each.interface == "swp2")
+    assert changed("leaf1", lambda node: replace(node, neighbours=node.neighbours[:1])) == [
+        ("leaf1", "neighbour 169.254.0.1 swp2", "presence", "absent", f"present: mac {mac}")
+    ]

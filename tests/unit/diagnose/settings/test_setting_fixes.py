@@ -51,6 +51,8 @@ if TYPE_CHECKING:
          "tc filter del dev swp3 ingress pref 50 handle 800::800 u32"),
         (setting("h5", "filter out 0 xfrm 9"), "ip xfrm policy delete index 9 dir out"),
         (NEIGHBOUR, "ip neigh del 10.0.0.0 dev eth1"),
+        (setting("spine1", "neighbour 169.254.0.1 swp1", value="absent", expected="present: mac 02:1a:00:05:00:01"),
+         "ip neigh replace 169.254.0.1 lladdr 02:1a:00:05:00:01 dev swp1 nud permanent"),
         (setting("h1", "neighbour proxy 10.0.0.0 eth1", interface="eth1"), "ip neigh del proxy 10.0.0.0 dev eth1"),
         (setting("leaf2", "route 10.0.0.8/31 metric 20 tos AF31"), "ip route del 10.0.0.8/31 metric 20 tos AF31"),
         (setting("leaf1", "interface swp1", "NOMULTICAST", "swp1", value="yes", expected="absent"),
