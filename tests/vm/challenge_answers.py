@@ -17,7 +17,8 @@ from lab.routing.frr_config.render import has_routers
 from lab.scenario import library
 from tests.fabric import resident
 from tests.fabric.command import rocelab_json
-from tests.vm.incidents.test_scenarios import LONG, topology_of
+from tests.scenario_texts import fabric_of, has_answer
+from tests.vm.incidents.test_scenarios import LONG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,9 +47,9 @@ def challenges(*, of_tenants: bool) -> list[object]:
 
     Those of one fabric are neighbours. CI skips the ones that are marked ``long``.
     """
-    names = [name for name in library.names() if library.find(name).answer]
-    wanted = [name for name in names if (topology_of(name) == _TENANTS) is of_tenants]
-    ordered = sorted(wanted, key=lambda name: (topology_of(name), name))
+    names = [name for name in library.names() if has_answer(name)]
+    wanted = [name for name in names if (fabric_of(name) == _TENANTS) is of_tenants]
+    ordered = sorted(wanted, key=lambda name: (fabric_of(name), name))
     return [pytest.param(name, marks=() if name in _IN_CI else LONG) for name in ordered]
 
 
@@ -57,7 +58,7 @@ def answer_rightly(name: str, patience: float, shared: SharedFabric, folder: Pat
 
     The score stays in ``folder``, even if the test is killed.
     """
-    fabric = topology_of(name)
+    fabric = fabric_of(name)
     shared.turn_to(fabric)
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv(STATE_HOME, str(folder / "state"))

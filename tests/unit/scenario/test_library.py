@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from lab.errors import InvalidInput, UsageError
+from lab.model.load import read_topology
 from lab.scenario import library
+from tests import scenario_texts
 
 GOOD = '''"""Nothing happens. And that is all.
 
@@ -52,6 +54,13 @@ def test_ours_have_the_shape(name: str) -> None:
     assert library.topology_of(scenario).is_file()
     assert scenario.title
     assert scenario.parameters()
+
+
+@pytest.mark.parametrize("name", library.names())
+def test_the_text_that_lists_of_tests_read_agrees_with_the_module(name: str) -> None:
+    scenario = library.find(name)
+    assert scenario_texts.fabric_of(name) == read_topology(library.topology_of(scenario)).name
+    assert scenario_texts.has_answer(name) is (scenario.answer is not None)
 
 
 def test_a_folder_of_ones_own(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ configuration octet for octet.
 
 from __future__ import annotations
 
-import functools
 import signal
 import time
 from typing import TYPE_CHECKING
@@ -29,6 +28,7 @@ from lab.scenario.verdict import VerdictOutcome
 from lab.telemetry.read.recording import Recording
 from tests.fabric.command import forked
 from tests.readers import read_by_all
+from tests.scenario_texts import fabric_of
 from tests.vm.on_the_wire import fields
 
 if TYPE_CHECKING:
@@ -41,19 +41,7 @@ LONG = pytest.mark.long
 KILLED = "pfc-storm"
 
 
-@functools.cache
-def topology_of(scenario: str) -> str:
-    """The name of a scenario's fabric."""
-    return name_in(library.topology_of(library.find(scenario)))
-
-
-@functools.cache
-def name_in(file: Path) -> str:
-    """The name in a topology file, of which many scenarios use the same."""
-    return read_topology(file).name
-
-
-NAMES = sorted(library.names(), key=lambda name: (topology_of(name) == topology_of(KILLED), topology_of(name), name))
+NAMES = sorted(library.names(), key=lambda name: (fabric_of(name) == fabric_of(KILLED), fabric_of(name), name))
 """Those of one topology come together, and those of the scenario that is killed last."""
 BRIEF = {"pfc-storm"}
 """What CI has the time for: one that captures. tests/vm/overlay/test_tenant_challenges.py has some of the overlay."""
@@ -74,7 +62,7 @@ def octets(fabric: str) -> bytes:
 def test_a_scenario_passes_and_leaves_its_fabric_as_it_was(
     name: str, shared_fabric: SharedFabric, tmp_path: Path
 ) -> None:
-    fabric = topology_of(name)
+    fabric = fabric_of(name)
     shared_fabric.turn_to(fabric)
     before = octets(fabric) if FabricState(fabric).ready else b""
     play(library.find(name), {}, tmp_path / name, keep=True)
@@ -96,7 +84,7 @@ def test_a_scenario_passes_and_leaves_its_fabric_as_it_was(
 def test_one_that_is_killed_leaves_a_fabric_that_heals_and_a_recording_that_says_so(
     shared_fabric: SharedFabric, tmp_path: Path
 ) -> None:
-    fabric = topology_of(KILLED)
+    fabric = fabric_of(KILLED)
     shared_fabric.turn_to(fabric)
     if not FabricState(fabric).ready:  # none of its scenarios was asked for
         file = library.topology_of(library.find(KILLED))
