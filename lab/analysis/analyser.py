@@ -89,7 +89,7 @@ class Analyser:
         self.tunnels = Keys(10, MAX_TUNNELS)
         self.tunnel_sums = np.zeros((MAX_TUNNELS, 3), np.int64)  # packets, bytes, RoCEv2
         self.icrc_checks = IcrcChecks(every=check_icrc)
-        self.packets = self.roce = self.rocev1 = self.short = 0
+        self.packets = self.roce = self.rocev1 = self.short = self.cut = 0
         self.not_decoded: dict[int, int] = defaultdict(int)  # keyed by ``Strata.other``
         self.first: int | None = None
         self.last = self.backwards = 0  # backwards: by how much a packet is earlier than one before it, at most
@@ -208,6 +208,7 @@ class Analyser:
     def _note_faults(self, batch: PacketBatch, columns: Columns) -> None:
         """Count short packets and report damaged ones. A packet that the capture truncated is not damaged."""
         cut = (columns.fault == WalkStop.CUT) & (batch.length > batch.captured)
+        self.cut += int(cut.sum())
         self.short += int((columns.fault == WalkStop.SHORT).sum())
         told = np.flatnonzero((columns.fault != WalkStop.NONE) & (columns.fault != WalkStop.SHORT) & ~cut)
         for number, fault in zip(batch.number[told].tolist(), columns.fault[told].tolist(), strict=True):

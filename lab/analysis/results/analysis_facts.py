@@ -414,7 +414,8 @@ class AnalysisFacts:
     """All facts. Lists that could grow with the file hold the first entries; the counts are complete.
 
     * ``left_out``: packets that were not analysed, because a filter excluded them or they could not be read.
-    * ``short``: packets that a mirror truncated without adjusting their length fields.
+    * ``short``: packets that a mirror truncated without adjusting their length fields. ``cut``: packets of which the
+      capture has too little to decode them, because of its snap length.
     * ``mirrored``: packets in GRE or ERSPAN, decoded as the mirrored port saw them.
     * ``copies_alike``: copies of flows' packets that have the TTL of their originals.
     * ``rocev1``: packets of ``roce`` that are RoCEv1.
@@ -437,6 +438,7 @@ class AnalysisFacts:
     rocev1: int
     not_decoded: dict[str, int]
     short: int
+    cut: int
     mirrored: int
     copies_alike: int
     pause_frames: int

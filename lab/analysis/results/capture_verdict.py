@@ -393,6 +393,13 @@ def _file(facts: AnalysisFacts, survey: _Survey) -> Iterator[CaptureFinding]:
             note=True,
             count=facts.short,
         )
+    if facts.cut:
+        yield CaptureFinding(
+            f"{counted(facts.cut, 'packet')} truncated by the snap length before the headers end: not analysed",
+            "RoCEv2 with VLAN tags in a tunnel over IPv6 needs 180 bytes: capture with a snap length of 192 or more",
+            count=facts.cut,
+            unjudged=True,
+        )
     if facts.rocev1:
         yield CaptureFinding(
             f"{counted(facts.rocev1, 'packet')} of RoCEv1, which is not routed and has no UDP port for ECMP",

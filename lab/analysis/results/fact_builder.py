@@ -113,6 +113,7 @@ class _Report:
             "rocev1": of.rocev1,
             "not_decoded": _by_name(of.not_decoded, {} if wanted else of.capture.foreign),
             "short": of.short,
+            "cut": of.cut,
             "mirrored": of.capture.mirrored,
             "copies_alike": of.copies.alike,
             "pause_frames": of.pauses.frames,

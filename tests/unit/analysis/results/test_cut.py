@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.analysis.results.fact_builder import analyse
+from lab.cli.tables.analysis_tables import verdict
+from lab.errors import ExitCode
 from lab.wire.opcodes import Opcode
 from lab.wire.pcapng import Direction, Record
 from tests.unit.analysis import packets
 from tests.unit.analysis.captures import pcapng
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lab.analysis.results.analysis_facts import AnalysisFacts, FlowFacts
 
@@ -72,3 +74,22 @@ def test_a_read_of_which_nobody_knows_how_much_it_asks_for(snaplen: int, size: i
 def test_what_an_answer_says_is_not_known_where_it_is_cut_off() -> None:
     (flow,) = cut([packets.ack(1), packets.ack(2, 0x60)], BTH_END).flows
     assert (flow.packets, flow.answers) == (2, {})
+
+
+@pytest.mark.parametrize(
+    ("wrap", "snaplen"),
+    [(packets.vxlan, 96), (packets.vxlan, 52), (bytes, BTH_END - 1), (bytes, 40), (packets.tagged, BTH_END + 3)],
+)
+def test_packets_without_a_bth_in_the_file_are_not_judged(wrap: Callable[[bytes], bytes], snaplen: int) -> None:
+    """A tunnel alone is judged as "nothing looks wrong", although none of its RoCEv2 packets was read."""
+    frames = [wrap(frame) for frame in conversation()]
+    facts = cut([*frames, packets.send(900), packets.ack(900)], snaplen)
+    (finding,) = [each for each in facts.findings if each.unjudged]
+    assert f"{facts.cut} packets truncated by the snap length" in finding.what
+    assert facts.cut >= len(frames)
+    assert verdict(facts) == ExitCode.UNKNOWN
+
+
+def test_packets_that_are_cut_behind_their_headers_are_judged() -> None:
+    facts = cut([packets.vxlan(frame) for frame in conversation()], 192)
+    assert (facts.cut, facts.findings) == (0, ())
