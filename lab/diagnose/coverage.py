@@ -129,10 +129,21 @@ def _has_received(facts: WindowFacts, nic: str) -> bool:
 
 
 def _without_sessions(recording: Recording, until: float) -> list[str]:
-    """Return the switches whose routing daemons reported no session until a time."""
-    if not kinds_of(recording.topology):
+    """Return the switches with a neighbour that routes whose daemons reported no session until a time.
+
+    The only switch of a fabric has none to report.
+    """
+    topology = recording.topology
+    if not kinds_of(topology):
         return []
     heard = {
         event.node for event in recording.events(source="routing") if event.kind in TITLES and event.seconds <= until
     }
-    return [switch.name for switch in recording.topology.switches if switch.name not in heard]
+    routers = {switch.name for switch in topology.switches}
+    routers |= {border.router.node for border in topology.overlay.border} if topology.overlay else set()
+    return [
+        switch.name
+        for switch in topology.switches
+        if switch.name not in heard
+        and any(link.other(link.end_at(switch.name)).node in routers for link in topology.links_of(switch.name))
+    ]

@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lab.dataplane.port_layout import Drop
+from lab.model.qos.headroom import VIRTUAL_REACTION
 from lab.model.qos.qos_store import dump_node
+from lab.model.qos.resolve import resolve
 from lab.telemetry.store import recording_folder as files
 from tests.unit.diagnose.made_facts import HOSTS, QOS, TOPOLOGY
 from tests.unit.telemetry.made import RDMA, Made
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from lab.model.topology import Topology
 
 STEPS = 20
 """Samples of a phase: a second."""
@@ -52,10 +56,11 @@ def deaf(made: Made) -> None:
     made.devices[HOSTS.index("h4"), RDMA.index("out_of_seq_request")] += 5
 
 
-def begun(path: Path, hosts: list[str] | None = None) -> Made:
-    """A recording of the fabric incast, with the state that it began with."""
-    made = Made(path, TOPOLOGY, hosts=HOSTS if hosts is None else hosts)
-    state = {name: {"qos": dump_node(node), "routes": []} for name, node in QOS.items()}
+def begun(path: Path, hosts: list[str] | None = None, topology: Topology = TOPOLOGY) -> Made:
+    """A recording of a fabric, incast if no other is given, with the state that it began with."""
+    made = Made(path, topology, hosts=HOSTS if hosts is None else hosts)
+    qos = QOS if topology is TOPOLOGY else resolve(topology, VIRTUAL_REACTION)
+    state = {name: {"qos": dump_node(node), "routes": []} for name, node in qos.items()}
     files.write_json(made.folder.state("before"), state)
     return made
 

@@ -17,7 +17,9 @@ from lab.diagnose.diagnosis import DiagnosisOutcome
 from lab.diagnose.facts import Ran
 from lab.diagnose.ip_stacks import Stack
 from lab.diagnose.run import diagnose_run
+from lab.model.load import read_topology
 from lab.report.diagnosis_part import diagnosed
+from lab.scenario import library
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.store import recording_folder as files
 from tests.unit.diagnose.made_facts import TOPOLOGY, facts, writing
@@ -26,11 +28,27 @@ from tests.unit.diagnose.recorded import begun, during, incast
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lab.model.topology import Topology
+
 HOSTS = [host.name for host in TOPOLOGY.hosts]
 SWITCHES = [switch.name for switch in TOPOLOGY.switches]
 PAIRS = [[src, dst, 3, 3, 40_000] for src, dst in permutations(HOSTS, 2)]
 AUDITS = {node.name: NodeAudit(node.name, str(node.role)) for node in TOPOLOGY.nodes}
 QUIET = ("traffic between hosts: no transfer is recorded",)
+
+OUTSIDE = """
+name: outside
+nodes: {leaf1: {role: leaf}, h1: {role: host}, h2: {role: host}}
+links:
+  - ends: [h1, leaf1]
+  - ends: [h2, leaf1]
+overlay:
+  tenants: {red: {l3vni: 4001}}
+  networks:
+    one: {tenant: red, vlan: 10, l2vni: 10100, subnets: [10.9.1.0/24], gateways: [10.9.1.1], untagged: [h1, h2]}
+  border: [{router: h2, asn: 65000, prefixes: [0.0.0.0/0]}]
+"""
+"""One leaf, and an external router at it."""
 
 
 def recorded(
@@ -38,11 +56,13 @@ def recorded(
     pairs: list[list[Any]] | None = PAIRS,
     sessions: list[str] = SWITCHES,
     audits: dict[str, NodeAudit] = AUDITS,
+    *,
     mute: str = "",
+    topology: Topology = TOPOLOGY,
     **parameters: Any,
 ) -> Recording:
     """A second in which nobody writes, and what was probed and read of it."""
-    made = begun(path)
+    made = begun(path, [host.name for host in topology.hosts], topology)
     if mute:
         state = files.read_json(made.folder.state("before"))
         assert state is not None
@@ -66,6 +86,23 @@ def test_healthy_is_what_was_checked_in_full(tmp_path: Path) -> None:
     found = diagnose_run(recording, "window")
     assert (found.outcome, found.unchecked, found.missing) == (DiagnosisOutcome.HEALTHY, (), QUIET)
     assert CliRunner().invoke(app, ["diagnose", str(recording.folder.path), "--phase", "window"]).exit_code == 0
+
+
+def test_the_only_switch_of_a_fabric_has_no_sessions_to_report(tmp_path: Path) -> None:
+    """Its daemon runs, and no neighbour of it routes: without this a fabric of one switch was never healthy."""
+    topology = read_topology(library.OWN.parent / "topologies" / "one-leaf.yaml")
+    pairs = [[src.name, dst.name, 3, 3, 40_000] for src, dst in permutations(topology.hosts, 2)]
+    audits = {node.name: NodeAudit(node.name, str(node.role)) for node in topology.nodes}
+    recording = recorded(tmp_path / "run", pairs, [], audits, topology=topology)
+    found = diagnose_run(recording, "window")
+    assert (found.outcome, found.unchecked) == (DiagnosisOutcome.HEALTHY, ())
+
+
+def test_a_switch_whose_only_router_is_outside_has_a_session_to_report(tmp_path: Path) -> None:
+    (tmp_path / "outside.yaml").write_text(OUTSIDE, encoding="utf-8")
+    topology = read_topology(tmp_path / "outside.yaml")
+    found = diagnose_run(recorded(tmp_path / "run", sessions=[], topology=topology), "window")
+    assert "the routing sessions of leaf1" in found.unchecked
 
 
 @pytest.mark.parametrize(
