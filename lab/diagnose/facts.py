@@ -372,6 +372,10 @@ class WindowFacts:
         rate = self.rate(lane.port)
         return self.sent_bps(lane) / rate if rate else 0.0
 
+    def port_load(self, port: str) -> float:
+        """Return the load of a port in all priorities together, as ``load`` does of one."""
+        return sum(self.load(lane) for lane in self.by_port.get(port, ()))
+
     def sent_bps(self, lane: Lane) -> float:
         """Return the bit/s that a lane sent in the window, without framing overhead."""
         return float(measures.TX_RATE.of_growth(lane.tx_bytes, self.seconds))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lab.diagnose.facts import Lane, StartedTransfer, WindowFacts
 
 _FULL: Final = 0.9
-"""Share of its link's rate, without framing overhead, from which on a lane is full."""
+"""Share of its rate, without framing overhead, from which on a link is full."""
 _STOPPED: Final = 0.2
 """Share of the time that a sender must be paused to be affected."""
 _ROOM: Final = 0.6
@@ -27,9 +27,14 @@ _OBEYED: Final = 0.05
 
 
 def _bottlenecks(facts: WindowFacts) -> Iterator[Lane]:
-    """Yield lanes of switches that are full without being paused, and whose node pauses senders or marks packets."""
+    """Yield lanes of full links whose switch is not paused, and pauses senders or marks packets.
+
+    Several lanes may fill a link together. It limits each of them whose queue is never empty, or marks packets.
+    """
     for lane in facts.lanes.values():
-        if facts.is_host(lane.port) or lane.paused > _OBEYED or facts.load(lane) < _FULL:
+        if facts.is_host(lane.port) or lane.paused > _OBEYED or facts.port_load(lane.port) < _FULL:
+            continue
+        if facts.load(lane) < _FULL and not (lane.marked or lane.shallowest):
             continue
         if facts.pauses_others(facts.ports[lane.port].node, lane.priority) or lane.marked:
             yield lane
@@ -42,9 +47,15 @@ def a_link_is_full(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _full(facts: WindowFacts, lane: Lane) -> tuple[Evidence, ...]:
-    rate = facts.rate(lane.port) / 1e6
+    rate, load, whole = facts.rate(lane.port) / 1e6, facts.load(lane), facts.port_load(lane.port)
+    seen = counted(facts, lane, f"of its {rate:.0f} Mb/s sent", measures.TX_BYTES, round(load, 3))
+    others = Evidence(
+        says=f"of its {rate:.0f} Mb/s sent in all priorities", of=lane.port, source=measures.TX_BYTES.series("*"),
+        value=round(whole, 3), at=facts.end,
+    )  # fmt: skip
     return (
-        counted(facts, lane, f"of its {rate:.0f} Mb/s sent", measures.TX_BYTES, round(facts.load(lane), 3)),
+        seen,
+        *(() if load >= _FULL else (others,)),
         counted(facts, lane, "bytes of average queue depth", measures.QUEUE_BYTES, round(lane.depth)),
     )
 

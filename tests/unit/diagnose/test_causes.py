@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -25,6 +25,7 @@ from tests.unit.diagnose.made_facts import (
     first,
     full,
     incast,
+    with_lanes,
     writing,
 )
 from tests.unit.diagnose.made_windows import (
@@ -112,6 +113,36 @@ def test_an_answer_has_evidence_and_leaves_no_blank(_: str, __: str, there: Wind
 
 def test_capacity_is_no_fault() -> None:
     assert diagnose(facts(incast())).outcome is DiagnosisOutcome.CAPACITY
+
+
+def shared(**queue: Any) -> Lanes:
+    """h1 and h2 write to h4 and are paused; best effort of h3 takes three quarters of h4's link."""
+    lanes = {port: lane for port, lane in incast().items() if port not in {"h3:eth1", "leaf1:swp5"}}
+    lossless, bulk = FULL // 4, FULL * 3 // 4
+    sent = {"h1:eth1": lossless // 2, "h2:eth1": lossless // 2, "h3:eth1/0": bulk, "leaf1:swp6": lossless}
+    got = {"leaf1:swp3": lossless // 2, "leaf1:swp4": lossless // 2, "leaf1:swp5/0": bulk, "h4:eth1": lossless}
+    for way, counts in (("tx", {**sent, "leaf1:swp6/0": bulk}), ("rx", {**got, "h4:eth1/0": bulk})):
+        frames = {port: {f"{way}_bytes": n, f"{way}_packets": n // 4170} for port, n in counts.items()}
+        lanes = with_lanes(lanes, frames)
+    return with_lanes(lanes, {"leaf1:swp6": queue, "leaf1:swp6/0": {"depth": 340_000.0}})
+
+
+SHORT: Final = {"marked": 0, "depth": 20_000.0, "deepest": 30_000}
+"""A queue below Kmin, in which no packet is marked."""
+
+
+@pytest.mark.parametrize("queue", [{}, {"shallowest": 0}, {**SHORT, "shallowest": 9_000}])
+def test_a_link_that_several_priorities_fill_is_capacity(queue: dict[str, Any]) -> None:
+    """Its queues share it: none of them sends 90% of its rate, but senders are paused all the same."""
+    found = diagnose(facts(shared(**queue)))
+    assert found.outcome is DiagnosisOutcome.CAPACITY
+    (cause,) = found.causes
+    assert (cause.cause, cause.places) == ("incast", ("leaf1:swp6",))
+    assert [each.value for each in cause.evidence] == [0.245, 0.98, queue.get("depth", 250_000.0)]
+
+
+def test_a_full_link_does_not_limit_a_queue_that_is_empty_at_times_and_marks_nothing() -> None:
+    assert diagnose(facts(shared(**SHORT, shallowest=0))).causes == ()
 
 
 def test_a_full_link_that_is_slower_than_its_siblings_is_no_capacity() -> None:
