@@ -17,7 +17,7 @@ from lab.routing.frr_config.render import has_routers
 from lab.scenario import library
 from tests.fabric import resident
 from tests.fabric.command import rocelab_json
-from tests.scenario_texts import fabric_of, has_answer
+from tests.vm.incidents.scenario_texts import fabric_of, has_answer
 from tests.vm.incidents.test_scenarios import LONG
 
 if TYPE_CHECKING:

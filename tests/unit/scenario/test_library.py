@@ -7,7 +7,7 @@ import pytest
 from lab.errors import InvalidInput, UsageError
 from lab.model.load import read_topology
 from lab.scenario import library
-from tests import scenario_texts
+from tests.vm.incidents import scenario_texts
 
 GOOD = '''"""Nothing happens. And that is all.
 

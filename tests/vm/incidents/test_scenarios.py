@@ -29,7 +29,7 @@ from lab.scenario.verdict import VerdictOutcome
 from lab.telemetry.read.recording import Recording
 from tests.fabric.command import forked
 from tests.readers import read_by_all
-from tests.scenario_texts import fabric_of
+from tests.vm.incidents.scenario_texts import fabric_of
 from tests.vm.on_the_wire import fields
 
 if TYPE_CHECKING:
