@@ -17,20 +17,24 @@ if TYPE_CHECKING:
     from lab.analysis.flows.flow_sums import FlowKey, Flows
 
 
-def paths(flows: Flows, links: Sequence[str]) -> tuple[FlowPath, ...]:
-    """Return the flows that two or more links captured, with or without VXLAN; ``links`` are names by number."""
-    return tuple(_path(flows, links, members) for members in flows.alike())
+def paths(flows: Flows, links: Sequence[str], start: int) -> tuple[FlowPath, ...]:
+    """Return the flows that two or more links captured, with or without VXLAN.
+
+    ``links`` are names by number, and ``start`` is the time of the capture's first packet, in ns since 1970.
+    """
+    return tuple(_path(flows, links, start, members) for members in flows.alike())
 
 
-def _path(flows: Flows, links: Sequence[str], members: list[int]) -> FlowPath:
+def _path(flows: Flows, links: Sequence[str], start: int, members: list[int]) -> FlowPath:
     key: FlowKey = flows.key(members[0])
     in_order = sorted(members, key=lambda flow: int(flows.seen[flow, 0]))
-    hops = tuple(_hop(flows, links, flow) for flow in in_order)
+    hops = tuple(_hop(flows, links, start, flow) for flow in in_order)
     return FlowPath(src=address(key.src), dst=address(key.dst), qp=key.destqp, hops=hops)
 
 
-def _hop(flows: Flows, links: Sequence[str], flow: int) -> MarkedHop:
-    packets, marked = (int(flows.sums[name][flow]) for name in ("packets", "ce"))
+def _hop(flows: Flows, links: Sequence[str], start: int, flow: int) -> MarkedHop:
+    packets, marked, ect = (int(flows.sums[name][flow]) for name in ("packets", "ce", "ect"))
+    first, last = ((time - start) / 1e9 for time in flows.seen[flow].tolist())
     ttl, direction = flows.newest[flow].tolist()
     link = links[flows.key(flow).interface]
     dscp = next(iter(flows.dscps(flow)), None)
@@ -39,7 +43,10 @@ def _hop(flows: Flows, links: Sequence[str], flow: int) -> MarkedHop:
         direction=DIRECTIONS[direction],
         ttl=ttl,
         dscp=dscp,
+        first=first,
+        last=last,
         packets=packets,
+        ect=ect,
         marked=marked,
         marked_share=marked / packets,
     )

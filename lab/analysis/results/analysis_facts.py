@@ -204,13 +204,19 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class MarkedHop:
-    """A flow at one link of its path: DSCP, packets, packets with CE, and their share."""
+    """A flow at one link of its path: DSCP, packets, those with ECT or CE, and those with CE.
+
+    ``first`` and ``last`` are the times of its first and last packet, in seconds since the capture began.
+    """
 
     link: str
     direction: str
     ttl: int
     dscp: int | None
+    first: float
+    last: float
     packets: int
+    ect: int
     marked: int
     marked_share: float
 

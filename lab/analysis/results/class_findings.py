@@ -1,4 +1,4 @@
-"""Check that RoCE is in the class that PFC protects, and keeps its DSCP along the path."""
+"""Check that RoCE is in the class that PFC protects, and keeps its DSCP and ECN along the path."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ from lab.analysis.results.analysis_facts import CaptureFinding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.analysis.results.analysis_facts import AnalysisFacts, FlowFacts
+    from lab.analysis.results.analysis_facts import AnalysisFacts, FlowFacts, MarkedHop
 
 _EXAMPLES: Final = 10
 _SHIFT: Final = 3
 """By default, switches take the upper three bits of the DSCP as priority (RFC 2474 section 4.2.2)."""
+_TRANSIT: Final = 0.01
+_PART: Final = 0.1
+"""Seconds from one link to the next, at most, and the share of a flow's time that this may be."""
 
 
 def class_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
-    """Yield flows outside the paused priorities, then DSCPs that change between links."""
+    """Yield flows outside the paused priorities, then DSCPs and ECN that change between links."""
     paused = {port.cls for port in facts.pauses if port.cls is not None and port.xoff}
     if paused:
         yield from _outside(facts, paused)
     yield from _changed(facts)
+    yield from _cleared(facts)
 
 
 def priorities(flow: FlowFacts) -> set[int]:
@@ -75,3 +79,36 @@ def _changed(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
             count=len(names),
             examples=tuple(names)[:_EXAMPLES],
         )
+
+
+def _cleared(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
+    """Yield ECT that becomes not-ECT along the path, and CE that is not there further on (RFC 3168 section 5)."""
+    changes: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for path in facts.paths:
+        for before, after in zip(path.hops, path.hops[1:], strict=False):
+            if what := _loses(before, after):
+                changes[what, before.link, after.link].append(f"{path.src} to {path.dst} QP {path.qp:#x}")
+    for (what, before_link, after_link), names in changes.items():
+        whose = names[0] if len(names) == 1 else f"{len(names)} flows, the first {names[0]}"
+        yield CaptureFinding(
+            f"{whose}: {what} at {before_link}, and not at {after_link}",
+            "a switch clears ECN, or a tunnel does not inherit it: queues beyond that point drop instead of marking"
+            if what == "ECT"
+            else "a switch clears the mark, or the end of a tunnel does not copy it: the receiver sends no CNP",
+            count=len(names),
+            examples=tuple(names)[:_EXAMPLES],
+        )
+
+
+def _loses(before: MarkedHop, after: MarkedHop) -> str:
+    """Return what of ECN all packets of a flow lose between two links: "ECT", "CE" or nothing.
+
+    Marks are compared if both links captured the flow at the same time, and more packets were marked than lost.
+    """
+    if before.ect == before.packets and not after.ect:
+        return "ECT"
+    tolerance = min(_TRANSIT, _PART * (before.last - before.first))
+    together = max(abs(after.first - before.first), abs(after.last - before.last)) <= tolerance
+    if together and before.marked > max(0, before.packets - after.packets) and not after.marked:
+        return "CE"
+    return ""

@@ -147,7 +147,7 @@ class _Report:
             "spread": spread(
                 of.flows, of.order.counts[: len(of.flows), COUNTS.index("missing")].tolist(), self._links
             ),
-            "paths": paths(of.flows, self._links),
+            "paths": paths(of.flows, self._links, self._start),
             "loops": loops(of.loops, of.flows, self._links),
             "size_losses": (
                 *size_losses(of.sizes, of.streams, of.flows, self._links),

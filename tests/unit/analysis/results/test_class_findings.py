@@ -1,4 +1,4 @@
-"""RoCE outside of the class that PFC protects, and DSCPs that change on the way."""
+"""RoCE outside of the class that PFC protects, and DSCPs and ECN that change on the way."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from tests.unit.analysis.captures import pcapng
 from tests.unit.analysis.stories import MS, START
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lab.analysis.results.analysis_facts import AnalysisFacts, CaptureFinding
 
 
@@ -103,3 +105,41 @@ def test_a_dscp_that_changes_between_two_links_is_told() -> None:
 def test_a_dscp_that_stays_is_none() -> None:
     events = [(link, packets.send(psn)) for psn in range(4) for link in (0, 1)]
     assert not any("DSCP" in finding.what for finding in captured(*events, links=2).findings)
+
+
+def with_ecn(frame: bytes, ecn: int) -> bytes:
+    return frame[:15] + bytes([frame[15] & 0xFC | ecn]) + frame[16:]
+
+
+def ecn_lost(*hops: tuple[int, ...], wrap: Callable[[bytes], bytes] = bytes) -> list[str]:
+    """What is found of ECN if each packet has these values at the first and the second link; -1 is lost."""
+    events = [
+        (link, with_ecn(packets.send(psn) if not link else wrap(packets.send(psn)), ecn))
+        for psn, values in enumerate(hops)
+        for link, ecn in enumerate(values)
+        if ecn >= 0
+    ]
+    return [finding.what for finding in captured(*events, links=2).findings if ", and not at " in finding.what]
+
+
+def test_ecn_that_a_switch_or_tunnel_clears_is_told() -> None:
+    (what,) = ecn_lost(*[(2, 0)] * 12)
+    assert what == "10.0.0.1 to 10.0.0.2 QP 0x22: ECT at leaf1:swp0, and not at leaf1:swp1"
+    assert ecn_lost(*[(2, 0)] * 12, wrap=packets.vxlan) == [what]
+    assert ecn_lost(*[(3, 2)] * 12) == [what.replace("ECT", "CE")]
+    assert ecn_lost(*[(2, 2), (3, 2), (3, -1), (2, 2)] * 4) == [what.replace("ECT", "CE")]
+
+
+@pytest.mark.parametrize(
+    "hops",
+    [[(2, 2)], [(2, 3)], [(0, 0)], [(1, 3)], [(2, 2), (3, -1), (2, 2)], [(2, 2), (3, 3), (2, 2)]],
+    ids=["kept", "marked", "never capable", "ECT(1)", "the marked one lost", "marked before"],
+)
+def test_ecn_that_stays_or_is_marked_is_none(hops: list[tuple[int, ...]]) -> None:
+    assert not ecn_lost(*hops * 8)
+
+
+def test_a_link_that_captured_another_time_loses_no_marks() -> None:
+    early = [(0, with_ecn(packets.send(psn), 3)) for psn in range(4)]
+    late = [(1, packets.send(psn)) for psn in range(4, 8)]
+    assert not [f for f in captured(*early, *late, links=2).findings if ", and not at " in f.what]
