@@ -167,13 +167,19 @@ class Analyser:
         self.read_sizes.add(packets)
         taken = self.order.add(packets) & fresh
         if self._resending:
-            self.loops.add_alike(captured, self._resending)
+            self.loops.add_alike(captured, self._resending, self._only_acked(self._resending))
             self._resending.clear()
         self.sizes.add(packets)
         self.messages.add(packets, taken)
         self.answers.add(packets)
         self.cnp_times.add(packets)
         self._add_over_time(packets, np.where(taken, packets.payload, 0))
+
+    def _only_acked(self, flows: set[int]) -> set[int]:
+        """Return the flows whose responders were captured with ACKs, and without a NAK."""
+        peers = {flow: int(self.streams.answers[flow]) for flow in flows}
+        answers = {flow: self.flows.acks[peer] for flow, peer in peers.items() if peer >= 0}
+        return {flow for flow, counts in answers.items() if counts[0] and not counts[1:].any()}
 
     def _learn(self, packets: Sorted) -> None:
         full = np.flatnonzero(ops.FULL[packets.opcode])

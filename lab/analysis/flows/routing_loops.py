@@ -9,7 +9,8 @@ A mirror of several routers also shows one packet with several TTLs. But each ro
 1812 section 5.2). A packet that repeats with the same two addresses has come back.
 
 Switches change nothing. So a request is in a loop of switches if it repeats more often than any mirror shows it, each
-time sooner than a requester could have retransmitted it.
+time sooner than a requester could have retransmitted it. A slower loop is one if the responder's ACKs were captured,
+but no NAK: without RNR NAKs, a requester retries seven times at most: its retry counter has three bits.
 """
 
 from __future__ import annotations
@@ -46,6 +47,10 @@ _FARTHEST: Final = 8
 """This many different TTLs of a packet at one link are a loop: a path through five stages has six."""
 _ALIKE: Final = 16
 """Identical requests that are a loop, each ``AT_ONCE`` after the one before. Mirrors show up to four."""
+_SLOW: Final = 1_000_000
+"""ns from one pass to the next of a slow loop, at most."""
+_RETRIED: Final = 33
+"""Identical requests that are a slow loop: a request and its seven retries, each on four ports of mirrors, are 32."""
 _ROUND: Final = 2
 """Routers in the smallest loop: the TTL of a returning packet is smaller by at least this."""
 
@@ -157,19 +162,27 @@ class Loops:
         for *key, time, hops, inside, src, dst in zip(*(column.tolist() for column in (*what, *others)), strict=True):
             self._pass(tuple(key), time, hops, inside, Macs(src, dst))
 
-    def add_alike(self, packets: Sorted, flows: Collection[int]) -> None:
-        """Find the requests of some flows that repeat unchanged in a round, faster than any requester retransmits."""
+    def add_alike(self, packets: Sorted, flows: Collection[int], only_acked: Collection[int] = ()) -> None:
+        """Find the requests of some flows that repeat unchanged in a round, as no requester retransmits them.
+
+        The responders of ``only_acked``, a part of ``flows``, answer with ACKs, and have sent no NAK.
+        """
+        slow = self._add_alike(packets, only_acked, _SLOW, _RETRIED)
+        self._add_alike(packets, set(flows) - slow, AT_ONCE, _ALIKE)
+
+    def _add_alike(self, packets: Sorted, flows: Collection[int], near: int, least: int) -> set[int]:
+        """Add requests that repeat at least ``least`` times, each within ``near`` ns; return their flows."""
         rows = np.flatnonzero(np.isin(packets.flow, list(flows)) & ops.SEQUENCED[packets.opcode])
-        if len(rows) < _ALIKE:
-            return
+        if len(rows) < least:
+            return set()
         same = (packets.flow, packets.psn, packets.opcode, packets.ident, packets.length, packets.ttl)
         rows = rows[np.lexsort([column[rows] for column in reversed(same)])]  # stable: in file order
         changed = np.any([np.diff(column[rows]) != 0 for column in same], axis=0)
-        starts = np.append(0, 1 + np.flatnonzero(changed | (np.abs(np.diff(packets.time[rows])) >= AT_ONCE)))
+        starts = np.append(0, 1 + np.flatnonzero(changed | (np.abs(np.diff(packets.time[rows])) >= near)))
         counts = np.diff(np.append(starts, len(rows)))
         lasted = packets.time[rows[starts + counts - 1]] - packets.time[rows[starts]]  # 0: one file several times
         found: dict[int, int] = defaultdict(int)
-        for run in np.flatnonzero((counts >= _ALIKE) & (lasted > 0)).tolist():
+        for run in np.flatnonzero((counts >= least) & (lasted > 0)).tolist():
             first = rows[starts[run]]
             flow = int(packets.flow[first])
             if flow not in self.passes and len(self.passes) >= _KEPT:
@@ -178,6 +191,7 @@ class Loops:
             self._switch(flow, int(packets.psn[first]), int(packets.ttl[first]), int(counts[run]))
         for flow, number in found.items():
             self.packets[flow] = max(self.packets[flow], number)
+        return set(found)
 
     def _switch(self, flow: int, psn: int, ttl: int, count: int) -> None:
         """Keep a request that passed ``count`` times unchanged, if none of its flow has passed more often."""

@@ -63,6 +63,34 @@ def test_retransmissions_as_fast_as_a_timer_allows_are_none() -> None:
     assert facts.go_back_n
 
 
+def answered() -> list[tuple[int, int, bytes]]:
+    """Eight requests with their ACKs, before those that circle."""
+    exchange = ((packets.send(psn), packets.ack(psn)) for psn in range(1, 9))
+    return [(place * US - MS, 0, frame) for place, frame in enumerate(frame for pair in exchange for frame in pair)]
+
+
+@pytest.mark.parametrize(("every", "number"), [(50, 1), (900, 1), (80, 40)])
+def test_a_slow_loop_is_none_of_retries_if_the_responder_sends_no_nak(every: int, number: int) -> None:
+    """A requester retries seven times at most; a loop that is full needs long for each round."""
+    frames = [packets.send(psn) for psn in range(9, 9 + number)]
+    facts = timed(*answered(), *circling(*frames, passes=100, every=every * US))
+    (what,) = loops(facts)
+    assert f"{number} packet{'s' * (number > 1)} in a loop" in what
+    assert "100 times, with the same TTL each time" in what
+    assert not [found for found in facts.findings if "go-back-N" in found.what]
+
+
+def test_slow_retries_are_none() -> None:
+    """Seven retries of a silent responder, and any number after RNR NAKs."""
+    retried = circling(packets.send(9), passes=8, every=50 * US)
+    assert not loops(timed(*answered(), *retried))
+    assert not loops(
+        timed(*answered(), *sorted((time + port, 0, frame) for time, _, frame in retried for port in range(4)))
+    )
+    refused = [(time + US, link, packets.ack(9, 0x21)) for time, link, _ in circling(packets.send(9), every=50 * US)]
+    assert not loops(timed(*sorted([*answered(), *circling(packets.send(9), every=50 * US), *refused])))
+
+
 def test_packets_that_a_host_numbers_anew_are_none() -> None:
     """rxe gives each retransmission another Identification. A switch does not change it."""
     frame = packets.send(9)
