@@ -15,7 +15,7 @@ from lab.export import labels
 from lab.export.lab_problems import at_the_lab, nothing_left
 from lab.export.lab_reader import read_lab
 from lab.export.node_files import OWN_LINES
-from lab.export.roles import pods_of, roles_of
+from lab.export.roles import pods_of, roles_of, why
 from lab.export.text import as_yaml
 from lab.model.load import load_topology, read_text
 from lab.model.spec import DefaultsSpec
@@ -57,7 +57,8 @@ def import_lab(file: Path) -> tuple[str, list[str]]:
     linked = {node for link in links for node, _ in link.ends}
     work.notes += [str(each) for each in lab.left_out]
     work.notes += [_why_no_neighbours(work, link) for link in strangers]
-    work.notes += [f"node {name}: no link of it is left" for name in lab.nodes if name not in linked]
+    unsure = {node for link in strangers for node, _ in link.ends}
+    work.notes += [_why_left_out(work, name, name in unsure) for name in lab.nodes if name not in linked]
     if not linked:
         raise nothing_left(lab, work.roles, strangers)
     work.pods = pods_of(lab, work.roles, links)
@@ -85,6 +86,15 @@ def _joins_neighbours(work: _Import, link: ReadLink) -> bool:
 def _why_no_neighbours(work: _Import, link: ReadLink) -> str:
     one, other = (work.roles[node] for node, _ in link.ends)
     return f"link {link}: a {one} and a {other} are no neighbours"
+
+
+def _why_left_out(work: _Import, node: str, unsure: bool) -> str:
+    """Return the note on a node without links; ``unsure``: it has one to a tier that is not next to its own."""
+    told, role = f"node {node}: no link of it is left", work.roles[node]
+    if not unsure:
+        return told
+    reason = why(work.lab, node, role)
+    return f"{told}; it is treated as a {role} ({reason}): label it with {labels.ROLE} if that is wrong"
 
 
 def _name_nodes(work: _Import, nodes: Iterable[str]) -> None:

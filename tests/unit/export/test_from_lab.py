@@ -108,6 +108,23 @@ def test_a_router_without_a_telling_name_is_of_the_tier_of_its_distance(tmp_path
     assert [node.role for node in fabric.nodes] == [Role.SUPERSPINE, Role.SPINE, Role.LEAF, Role.HOST]
 
 
+def test_a_host_that_is_taken_for_a_leaf_is_left_out_with_the_label_that_mends_it(tmp_path: Path) -> None:
+    """Its image is that of the switches."""
+    nodes = "".join(f"    {name}: {{kind: linux, image: frr}}\n" for name in ("spine1", "leaf1", "h1"))
+    text = (
+        f"name: t\ntopology:\n  nodes:\n{nodes}  links:\n"
+        '    - endpoints: ["leaf1:eth1", "spine1:eth1"]\n'
+        '    - endpoints: ["leaf1:eth2", "h1:eth1"]\n'
+    )
+    _, notes = import_lab(foreign(tmp_path, text))
+    assert (
+        "node h1: no link of it is left; it is treated as a leaf (a router with no tier in its name): "
+        "label it with rocelab.role if that is wrong"
+    ) in notes
+    labelled = text.replace("h1: {kind: linux,", "h1: {kind: linux, labels: {rocelab.role: host},")
+    assert load_topology(import_lab(foreign(tmp_path, labelled))[0]).node("h1").role is Role.HOST
+
+
 @pytest.mark.parametrize(
     ("text", "error", "told"),
     [
