@@ -108,7 +108,10 @@ def _rate(text: str) -> int:
 
 def _classes(text: str) -> dict[int, Span]:
     pairs = [pair.partition("=") for pair in text.split(",")]
-    return {_integer(name.strip(), 0, CLASSES - 1): _span(span.strip()) for name, _, span in pairs}
+    found = {_integer(name.strip(), 0, CLASSES - 1): _span(span.strip()) for name, _, span in pairs}
+    if len(found) < len(pairs):
+        raise ValueError(f"a class is named twice: {text}")
+    return found
 
 
 def named(choices: type[Enum]) -> BeforeValidator:
@@ -126,6 +129,6 @@ Text: TypeAlias = Annotated[
     bytes, _parsed(lambda text: _fitting(text.encode()), f"text of up to {MAX_PAYLOAD} bytes")
 ]
 Octets: TypeAlias = Annotated[bytes, _parsed(_octets, f"'de ad be ef', up to {MAX_PAYLOAD} bytes")]
-Classes: TypeAlias = Annotated[dict[int, Span], _parsed(_classes, "3=65535,4=0 or 3=100us")]
+Classes: TypeAlias = Annotated[dict[int, Span], _parsed(_classes, "3=65535,4=0 or 3=100us, each class once")]
 Quanta: TypeAlias = Annotated[Span, _parsed(_span, "65535 or 100us")]
 Rate: TypeAlias = Annotated[int, _parsed(_rate, "100Mbit or 10Gbit")]

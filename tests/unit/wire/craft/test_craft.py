@@ -188,6 +188,11 @@ def test_a_vector_may_enable_other_classes_than_have_times() -> None:
     assert made("pfc", classes="3=9", vector="0x8010").pfc == PfcFrame(0x8010, quanta)
 
 
+def test_a_class_has_one_time() -> None:
+    with pytest.raises(InvalidInput, match=r"'3=1, 3=65535' cannot be read; .* each class once"):
+        made("pfc", classes="3=1, 3=65535")
+
+
 @given(st.dictionaries(st.integers(0, 7), st.integers(0, 0xFFFF), min_size=1))
 def test_classes_are_written_as_pairs(classes: dict[int, int]) -> None:
     text = ", ".join(f"{priority}={quanta}" for priority, quanta in classes.items())
