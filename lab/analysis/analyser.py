@@ -240,6 +240,9 @@ class Analyser:
         np.add.at(self.tunnel_sums, tunnel, sums)
 
     def _add_resend(self, flow: int, resend: Resend) -> None:
+        """Add an episode of retransmission, but none of packets that are only in the wrong order in the file."""
+        if resend.time < resend.since:
+            return
         self.events.add_resend(flow, resend)
         self._resending.add(flow)
         self.sizes.add_resend(flow, resend)

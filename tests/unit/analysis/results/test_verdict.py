@@ -77,3 +77,15 @@ def test_what_one_machine_puts_out_of_order_is_not_told() -> None:
     facts = timed((0, 0, packets.send(1)), (200_000, 0, packets.send(2)), (100_000, 1, packets.send(9, qp=5)))
     assert facts.backwards == 1e-4
     assert not any("order of time" in finding.what for finding in facts.findings)
+
+
+def test_files_in_the_wrong_order_are_no_retransmission() -> None:
+    """The second half of a conversation comes before the first."""
+    frames = [frame for psn in range(100, 160) for frame in (packets.send(psn), packets.ack(psn))]
+    taken = [Record(10**18 + n * 100_000, 0, len(each), Direction.INBOUND, each) for n, each in enumerate(frames)]
+    facts = analyse(io.BytesIO(pcapng(taken[60:] + taken[:60])), "story")
+    assert [(finding.note, finding.what.partition(":")[0]) for finding in facts.findings] == [
+        (True, "packets are not in time order")
+    ]
+    again = [*taken, *(each._replace(timestamp=each.timestamp + 10**9) for each in taken[60:])]
+    assert analyse(io.BytesIO(pcapng(again)), "story").go_back_n
