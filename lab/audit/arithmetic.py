@@ -268,7 +268,7 @@ def _of_neighbours(node: NodeAudit, state: FabricAudit, placement: FabricRoles) 
 
 
 def _of_mapped_gateways(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
-    """Yield ports at which FRR's gateway of routes has no MAC: nobody answers ARP requests for it."""
+    """Yield ports at which FRR's gateway of routes has no MAC: ARP requests for it have no answer."""
     hops = [hop.split() for route in node.routes for hop in route.next_hops]
     used = {each[3] for each in hops if each[:3] == ["via", MAPPED, "dev"] and not {"dead", "linkdown"} & {*each}}
     known = {each.interface for each in node.neighbours if each.address == MAPPED and each.mac}

@@ -67,7 +67,7 @@ def _discard_output() -> None:
 
 
 class _StandardOutput(FileIO):
-    """Standard output, of which a failure is an error of its own: exit code 1 would mean "fail".
+    """Standard output. A failure to write it is an error of its own: exit code 1 would mean "fail".
 
     It is no OSError. Otherwise a command that reads a file would report that it cannot read that file.
     """

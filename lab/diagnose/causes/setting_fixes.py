@@ -272,7 +272,7 @@ def _of_session(setting: DifferingSetting, words: list[str]) -> str:
 
 
 def _of_neighbour(setting: DifferingSetting, words: list[str]) -> str:
-    """Return how to delete an entry, or to restore that of FRR's gateway, which nobody answers ARP requests for."""
+    """Return how to delete an entry, or to restore that of FRR's gateway, whose ARP requests have no answer."""
     *entry, interface = words
     mac = _MAC.search(setting.expected)
     if entry == [MAPPED] and mac:
