@@ -55,10 +55,13 @@ COUNTED: Mapping[str, Tale] = {
         "baseline": {"h1:eth1 tx_prio3_bytes": 40_000, "h2:eth1 tx_prio3_bytes": 40_000},
         "observe": {
             **{f"{nic} tx_prio3_bytes": 10_000 for nic in ("h1:eth1", "h2:eth2", "h3:eth1", "h4:eth2")},
-            **{f"{nic} rx_prio3_pause": 9 for nic in ("h1:eth1", "h2:eth2", "h3:eth1", "h4:eth2")},
             "leaf1:swp1 tx_prio3_bytes": 20_000, "leaf2:swp1 tx_prio3_bytes": 20_000,
+            "leaf1:swp1 queue3_depth_bytes": 270_000, "leaf2:swp1 queue3_depth_bytes": 250_000,
         },
-        "verify": {"h1:eth1 tx_prio3_bytes": 40_000},
+        "verify": {
+            "h1:eth1 tx_prio3_bytes": 40_000,
+            "leaf1:swp1 queue3_depth_bytes": 0, "leaf2:swp1 queue3_depth_bytes": 0,
+        },
     },
     CHECKPOINT: {
         "baseline": {},
@@ -121,8 +124,8 @@ OF_COUNTERS: list[tuple[str, Tale, str]] = [
     (STRAGGLER, {"observe": {"leaf1:swp4 queue3_drop_headroom_packets": 1}}, "nothing-alarms"),
     (RAILS, {"observe": {"leaf2:swp1 tx_prio3_bytes": 15_000}}, "the-ring-crosses-the-spine"),
     (RAILS, {"verify": {"leaf1:swp1 tx_prio3_bytes": 100}}, "the-ring-crosses-the-spine"),
-    (RAILS, {"observe": {"h4:eth2 rx_prio3_pause": 0}}, "the-leaves-pause-all-hosts"),
-    (RAILS, {"baseline": {"h1:eth1 rx_prio3_pause": 1}}, "the-leaves-pause-all-hosts"),
+    (RAILS, {"observe": {"leaf2:swp1 queue3_depth_bytes": 149_000}}, "parts-wait-at-the-uplinks"),
+    (RAILS, {"baseline": {"leaf1:swp1 queue3_depth_bytes": 4000}}, "parts-wait-at-the-uplinks"),
     (RAILS, {"observe": {"leaf1:swp2 queue3_drop_headroom_packets": 1}}, "nothing-is-lost"),
     (CHECKPOINT, {"observe": {"h2:eth1 rx_prio3_pause": 0}}, "all-hosts-are-paused"),
     (CHECKPOINT, {"verify": {"h2:eth1 rx_prio3_pause": 1}}, "all-hosts-are-paused"),
