@@ -8,6 +8,9 @@
  * holds the QP as it holds the queue, and no burst follows it. Other QPs pass by. In a storm (watchdog.h) only what has
  * reached the queue is dropped, at the QP's rate: the rest waits as it would in the host's memory.
  *
+ * A QP that has recovered joins those that are not limited, with all its packets: with one in the queue, beside QPs with
+ * 64, it would have little of the link. So has a QP that is still limited, if others of its NIC fill the link.
+ *
  * A port without a limited QP does none of this: `limited` is 0.
  */
 #ifndef RL_PACE_H
@@ -290,6 +293,32 @@ __noinline int rl_note_lost(__u32 id, __u32 index, __u32 len)
 	return 0;
 }
 
+/* Have a limiter's QP be limited no longer: what waits for its time follows what is in the queues. */
+__noinline int rl_free_qp(__u32 id, __u32 index)
+{
+	struct rl_limiter *limiter;
+	struct rl_slot *slot;
+	struct rl_port port;
+	__u32 i;
+
+	if (!rl_find(&port, id))
+		return 0;
+	limiter = rl_find_limiter(&port, index);
+	if (!limiter || !limiter->started)
+		return 0;
+	bpf_for(i, 0, rl_slots) {
+		slot = limiter->head ? rl_find_slot(port.id, limiter->head) : NULL;
+		if (!slot)
+			break;
+		slot->from = RL_NO_PORT; /* a limiter that starts meanwhile must not take it for its own */
+		rl_let_go(&port, limiter);
+	}
+	limiter->in_queue = 0;
+	limiter->started = 0;
+	port.state->limited--;
+	return 0;
+}
+
 /* A packet of a limited QP leaves its queue: sent, or dropped (`now` is 0). The next one is due when the QP's rate allows,
  * for which the qdisc may not have looked any more. */
 __noinline int rl_note_paced(__u32 id, __u32 index, __u32 len, __u64 now, __u32 psn)
@@ -312,7 +341,11 @@ __noinline int rl_note_paced(__u32 id, __u32 index, __u32 len, __u64 now, __u32 
 		limiter->sent_bytes += len;
 		rl_take_time(limiter, len, now);
 	}
-	if (limiter->waiting && !limiter->in_heap) {
+	if (!limiter->waiting || limiter->in_heap)
+		return 0;
+	if (now && rl_is_done(limiter, port.config)) {
+		rl_free_qp(id, index);
+	} else {
 		limiter->in_heap = 1;
 		rl_heap_push(port.config->cc.nic, index, limiter->due);
 		rl_wake(&port.state->wake, limiter->due + RL_PACE_SLACK);

@@ -140,6 +140,34 @@ class TestRelease:
 
         waited(released, "the QP to be released")
 
+    @pytest.mark.parametrize("end", ["its NIC ceases to react", "it recovers"])
+    def test_a_qp_with_packets_is_limited_no_longer_when(self, built: Switch, end: str) -> None:
+        """All its packets follow those that are in the queue, and precede what comes later. A packet takes 82 ms."""
+        recovers = end == "it recovers"
+        start(built, limiting(RATE // 2000, recovery=0.001 if recovers else 1000.0))
+        built.maps.config["rate"][SWP1] = RATE // 1000
+        built.rx(build.cnp(PATH, OURS))
+        path = replace(BACK, dscp=LOSSLESS)
+        mine, others = [write(THEIRS, 1000 + number, path) for number in range(5)], [write(FREE, 1000, path)] * 10
+        queue = built.maps.counters[SWP1]["queue"]
+        with built.wire() as wire:
+            pause(built, 0xFFFF)
+            send(built, *mine)
+            waited(lambda: built.maps.limiters[0]["in_queue"] == 1, "the first to be due")
+            send(built, *others)
+            if recovers:
+                time.sleep(0.1)
+            else:
+                built.maps.config["cc"]["react"] = 0
+            assert limited(built)[0] == 1
+            pause(built, 0)
+            waited(lambda: limited(built)[0] == 0, "the QP to be released")
+            assert queue["depth_packets"].sum() > len(others), "it was released by the last of its packets"
+            send(built, *others[:2])
+            left = [wire.next() for _ in range(len(mine) + len(others) + 2)]
+        assert left == [mine[0], *others, *mine[1:], *others[:2]]
+        assert built.maps.limiters[0]["waiting"] == built.maps.limiters[0]["in_queue"] == 0
+
     def test_more_qps_than_limiters_are_counted_and_not_limited(self, built: Switch) -> None:
         start(built, limiting(RATE // 2, recovery=1000.0))
         built.maps.limiters["started"] = built.maps.limiters["generation"] = 1
