@@ -15,7 +15,8 @@ Numbers
     the sender on the receiver's switch gets up to twice as much as each of three others; section 6.1: with DCQCN all
     four get the same. There the others arrive by two ports of that switch, here by one: a half against a sixth each
     pass lines, by that arithmetic: with PFC alone 50% +-5 for h1, and 16.7% +-3 for each of the others
-    chosen here: with DCQCN 25% +-10 each, a tenth of the PFC frames, and 85% of the link's rate; no loss
+    chosen here: with DCQCN 25% +-10 each, a tenth of the PFC frames, and 85% of the link's rate; no loss, and
+    no timeout of a QP
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Annotated, Final
 
 from lab.scenario.api import Recording, Scenario, Stage, Verdict, expect, in_words, time_of
 from lab.scenario.congestion import compare_with_pfc_alone, fewer_pauses, shares
-from lab.scenario.phase_measures import jain, mbits
+from lab.scenario.phase_measures import jain, listed, mbits, rdma_growth
 from lab.scenario.shared_checks import nothing_is_lost
 from lab.scenario.three_acts import PhaseParameters
 from lab.scenario.traffic.patterns import incast
@@ -77,7 +78,15 @@ def the_link_stays_full(rec: Recording, p: Params) -> Verdict:
     return expect(cured > LEAST * alone > 0, f"{alone:.1f} Mb/s with PFC alone, {cured:.1f} with DCQCN")
 
 
+def no_qp_times_out(rec: Recording, p: Params) -> Verdict:
+    """The network loses nothing and no QP of a NIC waits for another, so that no ACK comes too late."""
+    timeouts = {host: rdma_growth(rec, host, "completer_retry_err", ("observe", "verify")) for host in SENDERS}
+    evidence = in_words({host: listed(each, ("observe", "verify")) for host, each in timeouts.items()})
+    return expect(not any(sum(each) for each in timeouts.values()), f"completer_retry_err: {evidence}")
+
+
 SCENARIO = Scenario(
     "paper-parking-lot", "dcqcn.yaml", Params, run,
-    (pfc_alone_is_unfair, dcqcn_is_fair, the_link_stays_full, fewer_pauses(10), nothing_is_lost("observe", "verify")),
+    (pfc_alone_is_unfair, dcqcn_is_fair, the_link_stays_full, fewer_pauses(10), nothing_is_lost("observe", "verify"),
+     no_qp_times_out),
 )  # fmt: skip

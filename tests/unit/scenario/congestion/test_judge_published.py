@@ -88,6 +88,8 @@ def test_a_good_run_passes(scenario: str, tmp_path: Path) -> None:
         ("paper-parking-lot", {"verify": sent({"leaf1:swp5": 80})}, "the-link-stays-full"),
         ("paper-parking-lot", {"verify": {"leaf1:swp2 tx_prio3_pause": 40}}, "pauses-are-rare-with-dcqcn"),
         ("paper-parking-lot", {"verify": {"leaf1:swp2 queue3_drop_headroom_packets": 1}}, "nothing-is-lost"),
+        ("paper-parking-lot", {"observe": {"h6 completer_retry_err": 4}}, "no-qp-times-out"),
+        ("paper-parking-lot", {"verify": {"h1 completer_retry_err": 1}}, "no-qp-times-out"),
         ("paper-victim-flow", {"one": sent({"h8:eth1": 24})}, "pfc-alone-slows-the-victim"),
         ("paper-victim-flow", {"observe": sent({"h8:eth1": 15})}, "pfc-alone-slows-the-victim"),
         ("paper-victim-flow", {"verify": sent({"h8:eth1": 18})}, "dcqcn-protects-the-victim"),
