@@ -14,7 +14,7 @@ Story
 Numbers
     a rank of four sends 3/2 of the gradients, 1.8 MB: 0.147 s at 100 Mb/s with all headers, and 0.294 s at 50
     an uplink of 100 Mb/s carries two of the ring's four QPs in each direction: 50 Mb/s each
-    two parts of 300 kB that come at 200 Mb/s leave at 100: up to 300 kB wait, and a leaf pauses a host at times
+    two parts of 300 kB come at 200 Mb/s and leave at 100: up to 300 kB wait
 """
 
 from __future__ import annotations
