@@ -128,12 +128,15 @@ def test_folders_that_are_shared_are_mounted_once_however_often_that_is_asked_fo
 CLOCKS = """
 import json, time
 from lab.kernel.process import tsc
+def loop():
+    began, count = time.process_time_ns(), 0
+    for _ in range(80_000): count += 1
+    return time.process_time_ns() - began
 first = tsc.read()
-began, count = time.process_time_ns(), 0
-for _ in range(400_000): count += 1
-took = time.process_time_ns() - began
+took = min(loop() for _ in range(5))
 print(json.dumps({"hz": tsc.frequency(first, tsc.read()), "took": took}))
 """
+"""Interrupts are charged to a loop, also those of what still starts: the shortest of five has the fewest."""
 
 
 def test_in_virtual_time_work_takes_as_long_on_a_busy_host(guest: Vm) -> None:
@@ -152,7 +155,7 @@ def test_in_virtual_time_work_takes_as_long_on_a_busy_host(guest: Vm) -> None:
         for loop in loops:
             loop.kill()
             loop.wait()
-    # Interrupts are charged to it; in the host's time three loops on two CPUs double it.
+    # in the host's time three loops on two CPUs double it
     assert busy["took"] == pytest.approx(quiet["took"], rel=0.15)
 
 
