@@ -1,7 +1,7 @@
 """Find where a flow was marked: compare its packets at several links, in the order of its path.
 
 A CE mark stays to the end of the path (RFC 3168 section 5). So the share of marked packets grows after the queue that
-marks.
+marks. Routers lower the TTL, which says more about the order of links than the clocks of several machines.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ def paths(flows: Flows, links: Sequence[str], start: int) -> tuple[FlowPath, ...
 def _path(flows: Flows, links: Sequence[str], start: int, members: list[int]) -> FlowPath:
     key: FlowKey = flows.key(members[0])
     in_order = sorted(members, key=lambda flow: int(flows.seen[flow, 0]))
+    if len({flows.key(flow).vni for flow in members}) == 1:  # a tunnel has a TTL of its own
+        in_order.sort(key=lambda flow: -int(flows.newest[flow, 0]))
     hops = tuple(_hop(flows, links, start, flow) for flow in in_order)
     return FlowPath(src=address(key.src), dst=address(key.dst), qp=key.destqp, hops=hops)
 

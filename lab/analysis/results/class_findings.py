@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from lab.analysis.results.analysis_facts import CaptureFinding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lab.analysis.results.analysis_facts import AnalysisFacts, FlowFacts, MarkedHop
 
@@ -82,11 +82,21 @@ def _changed(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
 
 
 def _cleared(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
-    """Yield ECT that becomes not-ECT along the path, and CE that is not there further on (RFC 3168 section 5)."""
+    """Yield ECT that becomes not-ECT along the path, and CE that is not there further on (RFC 3168 section 5).
+
+    Not between links that a flow in the opposite direction passes in the same order: their clocks differ.
+    """
     changes: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    parallel = [frozenset(each.bytes) for each in facts.spread]
+    steps = {
+        (path.src, path.dst, before.link, after.link)
+        for path in facts.paths
+        for before, after in _steps(path.hops, parallel)
+    }
     for path in facts.paths:
-        for before, after in zip(path.hops, path.hops[1:], strict=False):
-            if what := _loses(before, after):
+        for before, after in _steps(path.hops, parallel):
+            what = _loses(before, after)
+            if what and (path.dst, path.src, before.link, after.link) not in steps:
                 changes[what, before.link, after.link].append(f"{path.src} to {path.dst} QP {path.qp:#x}")
     for (what, before_link, after_link), names in changes.items():
         whose = names[0] if len(names) == 1 else f"{len(names)} flows, the first {names[0]}"
@@ -100,11 +110,23 @@ def _cleared(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
         )
 
 
+def _steps(hops: Sequence[MarkedHop], parallel: Sequence[frozenset[str]]) -> Iterator[tuple[MarkedHop, MarkedHop]]:
+    """Yield each hop with the last one before it that is on no parallel link: packets pass one of those."""
+    for place, after in enumerate(hops):
+        beside = [links for links in parallel if after.link in links]
+        earlier = (each for each in reversed(hops[:place]) if not any(each.link in links for links in beside))
+        if (before := next(earlier, None)) is not None:
+            yield before, after
+
+
 def _loses(before: MarkedHop, after: MarkedHop) -> str:
     """Return what of ECN all packets of a flow lose between two links: "ECT", "CE" or nothing.
 
-    Marks are compared if both links captured the flow at the same time, and more packets were marked than lost.
+    Marks are compared if both links captured the flow at the same time, and more packets were marked than lost. CNPs
+    alone, which have no DSCP here, say nothing: they may take another path, and need not be ECN-capable.
     """
+    if after.dscp is None or after.first > before.last + _TRANSIT:
+        return ""
     if before.ect == before.packets and not after.ect:
         return "ECT"
     tolerance = min(_TRANSIT, _PART * (before.last - before.first))

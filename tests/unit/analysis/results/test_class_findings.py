@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -119,7 +120,12 @@ def ecn_lost(*hops: tuple[int, ...], wrap: Callable[[bytes], bytes] = bytes) -> 
         for link, ecn in enumerate(values)
         if ecn >= 0
     ]
-    return [finding.what for finding in captured(*events, links=2).findings if ", and not at " in finding.what]
+    return lost(*events, links=2)
+
+
+def lost(*events: tuple[int, bytes], links: int) -> list[str]:
+    """What is found of ECN in these frames."""
+    return [finding.what for finding in captured(*events, links=links).findings if ", and not at " in finding.what]
 
 
 def test_ecn_that_a_switch_or_tunnel_clears_is_told() -> None:
@@ -142,4 +148,38 @@ def test_ecn_that_stays_or_is_marked_is_none(hops: list[tuple[int, ...]]) -> Non
 def test_a_link_that_captured_another_time_loses_no_marks() -> None:
     early = [(0, with_ecn(packets.send(psn), 3)) for psn in range(4)]
     late = [(1, packets.send(psn)) for psn in range(4, 8)]
-    assert not [f for f in captured(*early, *late, links=2).findings if ", and not at " in f.what]
+    assert not lost(*early, *late, links=2)
+    cleared = [(1, with_ecn(frame, 0)) for _, frame in late]
+    assert not lost(*[(0, packets.send(psn)) for psn in range(4)], *cleared, links=2), "turned off in between"
+
+
+def at(ttl: int, psn: int, ecn: int, path: packets.Path = packets.THERE) -> bytes:
+    """A packet behind some routers."""
+    return packets.send(psn, path=replace(path, hops=ttl, ecn=ecn))
+
+
+@pytest.mark.parametrize("ecn", [0, 2])
+def test_of_parallel_links_only_one_may_mark_packets(ecn: int) -> None:
+    """Every second packet takes the link 1, which marks it. If the other one clears ECN, this is found."""
+    events = [
+        event
+        for psn in range(40)
+        for event in ((0, at(64, psn, 2)), (2, at(63, psn, ecn)) if psn % 2 else (1, at(63, psn, 3)))
+    ]
+    whole = "10.0.0.1 to 10.0.0.2 QP 0x22: ECT at leaf1:swp0, and not at leaf1:swp2"
+    assert lost(*events, links=3) == ([] if ecn else [whole])
+
+
+@pytest.mark.parametrize("ttl", [64, 62], ids=["bridged", "routed"])
+def test_links_with_different_clocks_lose_no_marks(ttl: int) -> None:
+    """A late clock: packets of both directions, or with a smaller TTL, seem to pass the first link earlier."""
+    way = [event for psn in range(20) for event in ((0, at(ttl, psn, 3)), (1, at(64, psn, 2)))]
+    back = [(link, packets.ack(19)) for link in (0, 1)] if ttl == 64 else []
+    assert not lost(*way, *back, links=2)
+
+
+def test_cnps_on_another_path_are_no_sign_that_ecn_is_cleared() -> None:
+    """They need not be ECN-capable, and may have another UDP source port."""
+    apart = replace(packets.BACK, ecn=0, entropy=0xC999)
+    events = [event for psn in range(8) for event in ((0, packets.ack(psn)), (1, packets.congestion(apart)))]
+    assert not lost(*events, links=2)
