@@ -176,10 +176,11 @@ class Analyser:
         self._add_over_time(packets, np.where(taken, packets.payload, 0))
 
     def _only_acked(self, flows: set[int]) -> set[int]:
-        """Return the flows whose responders were captured with ACKs, and without a NAK."""
+        """Return the flows whose responders were captured with ACKs, and at no link with a NAK."""
         peers = {flow: int(self.streams.answers[flow]) for flow in flows}
-        answers = {flow: self.flows.acks[peer] for flow, peer in peers.items() if peer >= 0}
-        return {flow for flow, counts in answers.items() if counts[0] and not counts[1:].any()}
+        acking = {flow: peer for flow, peer in peers.items() if peer >= 0 and self.flows.acks[peer, 0]}
+        refusing = self.flows.refusing(set(acking.values()))
+        return {flow for flow, peer in acking.items() if peer not in refusing}
 
     def _learn(self, packets: Sorted) -> None:
         full = np.flatnonzero(ops.FULL[packets.opcode])

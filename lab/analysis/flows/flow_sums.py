@@ -13,6 +13,8 @@ from lab.wire.header_fields import CE, OpcodeFields, UdpFields
 from lab.wire.opcodes import RC
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from lab.analysis.decode.columns import Columns, Roce
     from lab.analysis.flows.flow_batches import Sorted
     from lab.analysis.read.packet_batch import Flags, Ints, PacketBatch
@@ -98,6 +100,13 @@ class Flows:
         several = np.flatnonzero(np.diff(bounds) > 1)
         parts = zip(bounds[several].tolist(), bounds[several + 1].tolist(), strict=True)
         return sorted(order[begin:end].tolist() for begin, end in parts)
+
+    def refusing(self, flows: Collection[int]) -> set[int]:
+        """Return those of some flows that contain a NAK, at whatever link or in whatever tunnel it was captured."""
+        rows = self._keys.rows[:, 2:]
+        naks = np.flatnonzero(self.acks[: len(self), 1:].any(axis=1))
+        found = {row.tobytes() for row in rows[naks]} if flows else set()
+        return {flow for flow in flows if rows[flow].tobytes() in found}
 
     def number(self, batch: PacketBatch, columns: Columns, roce: Roce) -> Ints:
         """Return the flow number of each RoCEv2 packet, -1 if there are too many flows."""

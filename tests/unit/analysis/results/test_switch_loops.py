@@ -91,6 +91,13 @@ def test_slow_retries_are_none() -> None:
     assert not loops(timed(*sorted([*answered(), *circling(packets.send(9), every=50 * US), *refused])))
 
 
+def test_rnr_naks_at_another_link_explain_retries() -> None:
+    """The ACKs of before took the requests' link, for example because a path has changed since."""
+    retried = circling(packets.send(9), every=50 * US)
+    refused = [(time + US, 1, packets.ack(9, 0x21)) for time, _, _ in retried]
+    assert not loops(timed(*sorted([*answered(), *retried, *refused])))
+
+
 def test_packets_that_a_host_numbers_anew_are_none() -> None:
     """rxe gives each retransmission another Identification. A switch does not change it."""
     frame = packets.send(9)
