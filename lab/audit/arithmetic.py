@@ -14,7 +14,7 @@ from lab.audit.placement import FEWEST
 from lab.audit.route_widths import RULE, of_widths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lab.audit.audited import (
         AddressAudit,
@@ -32,6 +32,8 @@ _MANUAL: Final = frozenset({"boot", "static"})
 """Protocols of manual routes (ip-route(8)). Others are those of the kernel and of daemons, like BIRD's and DHCP's."""
 MAPPED: Final = "169.254.0.1"
 """FRR's gateway for next hops of the other family (RFC 8950)."""
+_ZEROCONF: Final = ip_network("169.254.0.0/16")
+"""The network that network managers have a manual route to on any port (RFC 3927 section 2.6.2)."""
 _OWN_MTU: Final = re.compile(r'"mtu": (\d+)')
 """The MTU in the metrics of a route."""
 _ROUTER_ID: Final = re.compile(
@@ -268,13 +270,14 @@ def _of_neighbours(node: NodeAudit, state: FabricAudit, placement: FabricRoles) 
 
 
 def _of_mapped_gateways(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
-    """Yield ports at which FRR's gateway of routes has no MAC: ARP requests for it have no answer."""
+    """Yield ports at which FRR's gateway of routes has no MAC: no node has that address to answer ARP requests."""
     hops = [hop.split() for route in node.routes for hop in route.next_hops]
     used = {each[3] for each in hops if each[:3] == ["via", MAPPED, "dev"] and not {"dead", "linkdown"} & {*each}}
     known = {each.interface for each in node.neighbours if each.address == MAPPED and each.mac}
     for interface in sorted(used - known):
         peer = placement.peers.get((node.name, interface))
-        ports = state.nodes[peer.node].interfaces if peer is not None and peer.node in state.nodes else ()
+        there = state.nodes.get(peer.node) if peer is not None else None
+        ports = there.interfaces if there is not None and MAPPED not in _addresses(there) else ()
         mac = next((port.mac for port in ports if peer is not None and port.name == peer.interface), "")
         if mac:
             entry = NeighbourAudit(interface, MAPPED, "", permanent=True, state="")
@@ -415,7 +418,7 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
             if 2 * having[role, _target(route)] >= most or not first:
                 continue
             network = ip_network(route.prefix, strict=False)
-            if is_default or any(each in network and each not in own for each in targets):
+            if is_default or (network != _ZEROCONF and any(each in network and each not in own for each in targets)):
                 value = f"{PRESENT}: {', '.join(route.next_hops) or route.type}"
                 found.append(Difference.of(name, route, PRESENCE, value, ABSENT, RULE))
     return found
@@ -424,7 +427,8 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
 def _of_defaults(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
     """Yield manual default routes by another port than those of most nodes of the same tier, and missing ones.
 
-    Those of one table and metric compare: hosts with several NICs have a table for each.
+    Those of one table and metric compare: hosts with several NICs have a table for each. Nodes without an address of
+    the IP version at the port, or in the loopback, need no such route: their NICs are others, like those of a bond.
     """
     usual: dict[tuple[str, str], dict[str, RouteAudit]] = defaultdict(dict)
     members: dict[str, list[NodeAudit]] = defaultdict(list)
@@ -440,7 +444,7 @@ def _of_defaults(state: FabricAudit, placement: FabricRoles) -> Iterator[Differe
             continue
         expected = f"dev {', dev '.join(ports)}"
         known = next(iter(routes.values()))
-        for node in members[role]:
+        for node in (each for each in members[role] if _has_address(each, ports, known.prefix)):
             mine = routes.get(node.name)
             same = [each for each in node.routes if (each.prefix, each.table) == (known.prefix, known.table)]
             other = mine or next((each for each in same if each.identity == known.identity), None)
@@ -450,6 +454,12 @@ def _of_defaults(state: FabricAudit, placement: FabricRoles) -> Iterator[Differe
             elif other is None and not any(each.type == known.type for each in same):
                 absent = f"{PRESENT}: protocol {known.protocol}, {expected}"
                 yield Difference.of(node.name, known, PRESENCE, ABSENT, absent, RULE)
+
+
+def _has_address(node: NodeAudit, ports: Sequence[str], prefix: str) -> bool:
+    """Return whether a node has an address of the version of ``prefix`` at one of some ports, or of its loopback."""
+    found = [each for each in node.addresses if each.scope == "global" and each.interface in {"lo", *ports}]
+    return any((":" in each.address) == (":" in prefix) for each in found)
 
 
 def _ports_of(route: RouteAudit) -> tuple[str, ...]:

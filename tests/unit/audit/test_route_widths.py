@@ -48,7 +48,15 @@ def of_rails(
         for number, nic, gateway in (("100", "eth1", "10.0.0.77"), ("101", "eth2", "10.1.0.77"))
     )
     for host in TOPOLOGY.hosts:
-        nodes[host.name] = replace(nodes[host.name], routes=(first, second))
+        known = nodes[host.name]
+        nic = replace(known.interfaces[0], name="eth2")
+        address = AddressAudit("eth2", f"10.1.0.{host.name[1:]}/24", "global")
+        nodes[host.name] = replace(
+            known,
+            routes=(first, second),
+            interfaces=(*known.interfaces, nic),
+            addresses=(*known.addresses, address),
+        )
     changed_one = RouteAudit("0.0.0.0/0", table, "", kind, "static", hops)
     nodes["h3"] = replace(nodes["h3"], routes=(first, changed_one))
     found = changed("h3", lambda node: node, nodes)
@@ -63,6 +71,24 @@ def test_a_default_route_by_another_port_than_that_of_siblings_is_a_difference()
     assert of_rails(kind="throw", hops=()) == [("h3", "route 0.0.0.0/0 table 101", "next hops", "throw", "dev eth2")]
     absent = "h3", "route 0.0.0.0/0 table 101", "presence", "absent", "present: protocol static, dev eth2"
     assert absent in of_rails(table="102")
+
+
+def test_a_node_without_an_address_at_the_port_of_siblings_needs_no_default_route() -> None:
+    """It has only the other IP version, or a bond."""
+    nodes = dict(STATE.nodes)
+    usual = RouteAudit("0.0.0.0/0", "main", "", "unicast", "static", ("via 10.0.0.77 dev eth1",))
+    for host in TOPOLOGY.hosts:
+        nodes[host.name] = replace(nodes[host.name], routes=(usual,))
+
+    def of(interface: str, address: str, *routes: RouteAudit) -> list[str]:
+        own = (AddressAudit(interface, address, "global"),)
+        found = changed("h3", lambda node: replace(node, routes=routes, addresses=own), nodes)
+        return [each[2] for each in found if each[1].startswith("route") and each[2] != "gateway"]
+
+    assert of("eth1", "10.0.0.5/31") == ["presence"]
+    assert of("lo", "10.252.9.9/32") == ["presence"]
+    assert of("eth1", "2001:db8::3/64") == []
+    assert of("bond0", "10.0.0.5/31", replace(usual, next_hops=("via 10.0.0.77 dev bond0",))) == []
 
 
 def test_a_default_route_for_a_tos_takes_precedence_with_any_metric() -> None:
@@ -168,6 +194,17 @@ def test_a_route_to_a_neighbour_s_link_local_address_overrides_it() -> None:
     ]
 
 
+def test_a_route_to_all_of_zeroconf_overrides_nothing() -> None:
+    """Network managers add it, on whichever port."""
+    there = AddressAudit("swp1", "169.254.3.4/16", "link")
+    nodes = {**STATE.nodes, "spine1": replace(
+        STATE.nodes["spine1"], addresses=(*STATE.nodes["spine1"].addresses, there))}  # fmt: skip
+    wide = RouteAudit("169.254.0.0/16", "main", "1000", "unicast", "boot", ("dev eth1",))
+    narrow = replace(wide, prefix="169.254.3.4/32", metric="", type="blackhole", next_hops=())
+    assert changed("h3", lambda node: replace(node, routes=(*node.routes, wide)), nodes) == []
+    assert changed("h3", lambda node: replace(node, routes=(*node.routes, narrow)), nodes)
+
+
 def test_a_source_address_that_no_other_node_has_a_route_to_is_a_difference() -> None:
     """Answers to it do not come back. Kernel routes of a port's own networks have its address."""
     hop = ("via 10.0.0.0 dev eth1",)
@@ -211,3 +248,12 @@ def test_a_port_without_the_mac_of_frr_s_gateway_is_a_difference() -> None:
     assert changed("leaf1", lambda node: replace(node, neighbours=node.neighbours[:1])) == [
         ("leaf1", "neighbour 169.254.0.1 swp2", "presence", "absent", f"present: mac {mac}")
     ]
+
+
+def test_a_gateway_of_the_other_end_itself_answers_requests() -> None:
+    """The entry of a neighbour that has the address itself may be missing for a while."""
+    there = AddressAudit("swp1", "169.254.0.1/30", "link")
+    nodes = {**STATE.nodes, "spine2": replace(
+        STATE.nodes["spine2"], addresses=(*STATE.nodes["spine2"].addresses, there))}  # fmt: skip
+    found = changed("leaf1", lambda node: replace(node, neighbours=()), nodes)
+    assert [each[1] for each in found if each[2] == "presence"] == ["neighbour 169.254.0.1 swp1"]
