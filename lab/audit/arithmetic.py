@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import replace
 from ipaddress import ip_interface, ip_network
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.audited import BFD_STARTING, BFD_UP, ESTABLISHED, MAIN, NeighbourAudit
@@ -14,7 +15,7 @@ from lab.audit.placement import FEWEST
 from lab.audit.route_widths import RULE, of_widths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from lab.audit.audited import (
         AddressAudit,
@@ -67,7 +68,7 @@ def of_arithmetic(state: FabricAudit, placement: FabricRoles) -> list[Difference
     return [
         *found, *_of_owners(state, placement), *of_overrides(state, placement), *of_widths(state, placement.topology),
         *_of_defaults(state, placement),
-        *_of_router_ids(state), *_of_macs(state, placement),
+        *_of_router_ids(state, placement), *_of_macs(state, placement),
     ]  # fmt: skip
 
 
@@ -296,7 +297,10 @@ def _of_unused_addresses(node: NodeAudit, placement: FabricRoles) -> Iterator[Di
 
 
 def _of_macs(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
-    """Yield MACs that cabled ports of several nodes have: a bridge between them moves the MAC to and fro."""
+    """Yield MACs that cabled ports of several nodes have: a bridge between them moves the MAC to and fro.
+
+    Most nodes of a tier have one by intent, like that of an anycast gateway (RFC 9135 section 4.1).
+    """
     having: dict[str, list[tuple[str, InterfaceAudit]]] = defaultdict(list)
     for node in state.nodes.values():
         for each in node.interfaces:
@@ -304,27 +308,36 @@ def _of_macs(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]
                 having[each.mac].append((node.name, each))
     for mac, ports in having.items():
         names = dict.fromkeys(name for name, _ in ports)
-        for name, port in ports if len(names) > 1 else ():
+        for name, port in ports if len(names) > 1 and not _is_usual(names, state, placement) else ():
             others = ", ".join(other for other in names if other != name)
             yield Difference.of(name, port, "mac", mac, f"{UNLIKE}{others}", RULE)
 
 
-def _of_router_ids(state: FabricAudit) -> Iterator[Difference]:
+def _is_usual(names: Collection[str], state: FabricAudit, placement: FabricRoles) -> bool:
+    """Return whether some nodes are most nodes of one tier: what these have in common is intended."""
+    tiers = Counter(placement.roles(name, "")[0] for name in state.nodes)
+    found = {placement.roles(name, "")[0] for name in names}
+    return len(found) == 1 and len(names) >= FEWEST and 2 * len(names) > tiers[found.pop()]
+
+
+def _of_router_ids(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
     """Yield router IDs that several nodes have in the same protocol and VRF.
 
-    By RFC 2328 section 1.2, RFC 6286, and ISO 10589 section 7.1 for system IDs.
+    By RFC 2328 section 1.2, RFC 6286, and ISO 10589 section 7.1 for system IDs. VRFs of one name need not be
+    connected: there most nodes of a tier have one by intent.
     """
     having: dict[tuple[str, str], list[tuple[str, FrrLineAudit]]] = defaultdict(list)
     for node in state.nodes.values():
         for each in node.frr:
             if found := _ROUTER_ID.search(each.line):
                 started = each.line.split()
-                vrf = started[started.index("vrf") + 1] if "vrf" in started[:-1] else ""
+                vrf = next((name for kind, name in pairwise(started) if kind in {"vrf", "view"}), "")
                 protocol, number = found[1] or found[3], found[2] or found[4]
                 having[f"{protocol} {vrf}", number].append((node.name, each))
-    for lines in having.values():
+    for (protocol, _), lines in having.items():
         names = dict.fromkeys(name for name, _ in lines)
-        for name, each in lines if len(names) > 1 else ():
+        intended = not protocol.endswith(" ") and _is_usual(names, state, placement)
+        for name, each in lines if len(names) > 1 and not intended else ():
             start, _, value = each.line.rpartition(" ")
             others = ", ".join(other for other in names if other != name)
             yield Difference.of(name, replace(each, line=start), "value", value, f"{UNLIKE}{others}", RULE)

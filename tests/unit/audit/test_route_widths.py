@@ -166,6 +166,26 @@ def test_a_mac_of_ports_of_two_nodes_is_a_difference_of_both() -> None:
     assert not [each for each in found if each[1].startswith("interface")]
 
 
+def test_what_most_nodes_of_a_tier_have_in_common_is_intended() -> None:
+    """The MAC of a gateway, and the router ID of VRFs with one name, which need not be connected."""
+
+    def shared(*leaves: str, context: str = " vrf RED") -> list[tuple[str, str]]:
+        nodes = dict(STATE.nodes)
+        for number, name in enumerate(leaves):
+            line = FrrLineAudit(f"router bgp 420010000{number}{context} / bgp router-id 10.9.9.9")
+            ports = nodes[name].interfaces
+            known = tuple(replace(each, mac="02:00:00:00:00:99") if each.name == "swp3" else each for each in ports)
+            nodes[name] = replace(nodes[name], frr=(*nodes[name].frr, line), interfaces=known)
+        found = changed("leaf1", lambda node: node, nodes)
+        return sorted((each[0], each[2]) for each in found if each[4].startswith("another one than "))
+
+    assert shared("leaf1", "leaf2", "leaf3") == []
+    assert shared("leaf1", "leaf2", "leaf3", context=" view RED") == []
+    both = [("leaf1", "mac"), ("leaf1", "value"), ("leaf2", "mac"), ("leaf2", "value")]
+    assert shared("leaf1", "leaf2") == both
+    assert shared("leaf1", "leaf2", "leaf3", context="") == [(name, "value") for name in ("leaf1", "leaf2", "leaf3")]
+
+
 def test_an_address_that_a_node_answers_for_is_a_difference() -> None:
     """Unless no other node of the fabric has it."""
     proxy = NeighbourAudit("eth1", "10.0.0.0", "", permanent=True, state="", proxy=True)
