@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -123,8 +124,9 @@ class JsonStream:
 
 
 def print_error(error: LabError) -> None:
-    """Print an error on a line of standard error."""
-    stderr.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+    """Print an error on a line of standard error. If that cannot be written either, the exit code still says it."""
+    with contextlib.suppress(OSError):
+        stderr.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
 
 
 def print_note(line: str) -> None:

@@ -224,6 +224,14 @@ def test_output_that_cannot_be_written_is_no_verdict_and_blames_no_input(line: s
     assert (ended.returncode, ended.stderr) == (4, told)
 
 
+@pytest.mark.parametrize(("line", "code"), [("topology new leaf-spine", 4), ("dissect /nowhere.pcap", 2)])
+def test_an_error_that_cannot_be_written_keeps_its_exit_code(line: str, code: int) -> None:
+    """1 would mean "fail"."""
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run([sys.executable, "-m", "lab", *line.split()], stdout=full, stderr=full, check=False)
+    assert ended.returncode == code
+
+
 def test_closed_standard_streams_are_no_traceback() -> None:
     line = [sys.executable, "-m", "lab", "analyze", "-"]
     ended = subprocess.run(["sh", "-c", '"$@" <&- >&-', "sh", *line], stderr=subprocess.PIPE, text=True, check=False)
