@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from lab.analysis.flows.flow_sums import MAX_FLOWS
+from lab.analysis.decode import opcode_tables as ops
 from lab.analysis.results.icrc_facts import IcrcHop
 from lab.analysis.results.number_format import mac
 from lab.analysis.transport.mirror_duplicates import TOGETHER
@@ -28,7 +28,10 @@ _FLOWS: Final = 1000
 
 
 class CheckedPackets(NamedTuple):
-    """The RoCE packets of a batch: the flow of each, the indices of wrong ones, and a check of any, by its index."""
+    """The RoCE packets of a batch: the flow of each, the indices of wrong ones, and a check of any, by its index.
+
+    The flow is -1 if there are too many to tell apart.
+    """
 
     flow: Ints
     wrong: Ints
@@ -45,16 +48,18 @@ class IcrcHops:
     def add(self, batch: PacketBatch, columns: Columns, roce: Roce, result: CheckedPackets) -> None:
         """Trace the packets with a wrong ICRC."""
         flow, wrong, is_right = result
+        wrong = wrong[~ops.CNP[roce.opcode[wrong]]]  # CNPs have no PSN, by which to find the copies of one
         ttl, time = columns.ttl[roce.row], batch.time[roce.row]
+        alike = roce.psn, roce.opcode, roce.payload, columns.ident[roce.row]
         for number in np.unique(flow[wrong]).tolist():
             left = _TRACED - self._traced.get(number, 0)
             members = np.flatnonzero(flow == number)
-            if number == MAX_FLOWS or not left or len(np.unique(ttl[members])) == 1 or self._full(number):
+            if number < 0 or not left or len(np.unique(ttl[members])) == 1 or self._full(number):
                 continue
             places = wrong[flow[wrong] == number][:left].tolist()
             self._traced[number] = self._traced.get(number, 0) + len(places)
             for place in places:
-                same = (roce.psn[members] == roce.psn[place]) & (roce.opcode[members] == roce.opcode[place])
+                same = np.all([column[members] == column[place] for column in alike], axis=0)
                 age = time[place] - time[members]
                 earlier = members[same & (age >= 0) & (age <= TOGETHER) & (ttl[members] > ttl[place])]
                 # of a packet that was sent again, the newest copy at each hop

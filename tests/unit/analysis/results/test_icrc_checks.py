@@ -159,6 +159,18 @@ def test_a_right_packet_that_was_sent_again_is_no_earlier_copy() -> None:
     assert not facts.icrc_errors[0].hops
 
 
+@pytest.mark.parametrize("ident", [0, 7], ids=["of another size", "numbered anew"])
+def test_another_packet_with_the_same_psn_is_no_earlier_copy(ident: int) -> None:
+    """What is sent again may take another path, and get its wrong ICRC from the sender. CNPs all have PSN 0."""
+    right = packets.send(5)
+    other = bytearray(packets.send(5, 100 if ident else 200, path=replace(packets.THERE, hops=63)))
+    other[19] = ident
+    marks = [packets.congestion(replace(packets.BACK, hops=ttl)) for ttl in (64, 62)]
+    marks[1] = marks[1][:-1] + bytes([marks[1][-1] ^ 1])
+    facts = analyse(io.BytesIO(pcap([right, changed(bytes(other)), *marks])), "story", check_icrc=True)
+    assert [(error.wrong, error.hops) for error in facts.icrc_errors] == [(1, ()), (1, ())]
+
+
 def test_many_flows_with_wrong_icrcs_are_bounded() -> None:
     """Each of 2,000 flows is changed at one hop: the first 1,000 have theirs."""
     frames = []
