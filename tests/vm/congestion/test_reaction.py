@@ -143,8 +143,8 @@ class TestRelease:
     @pytest.mark.parametrize("end", ["its NIC ceases to react", "it recovers"])
     def test_a_qp_with_packets_is_limited_no_longer_when(self, built: Switch, end: str) -> None:
         """All its packets follow those that are in the queue, and precede what comes later. A packet takes 82 ms."""
-        recovers = end == "it recovers"
-        start(built, limiting(RATE // 2000, recovery=0.001 if recovers else 1000.0))
+        recovers, period = end == "it recovers", 0.001
+        start(built, limiting(RATE // 2000, recovery=period if recovers else 1000.0))
         built.maps.config["rate"][SWP1] = RATE // 1000
         built.rx(build.cnp(PATH, OURS))
         path = replace(BACK, dscp=LOSSLESS)
@@ -156,7 +156,7 @@ class TestRelease:
             waited(lambda: built.maps.limiters[0]["in_queue"] == 1, "the first to be due")
             send(built, *others)
             if recovers:
-                time.sleep(0.1)
+                time.sleep(100 * period)  # nothing shows it before a packet leaves
             else:
                 built.maps.config["cc"]["react"] = 0
             assert limited(built)[0] == 1
