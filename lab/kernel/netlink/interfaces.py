@@ -23,6 +23,8 @@ _IFLA_IFNAME, _IFLA_MTU, _IFLA_OPERSTATE, _IFLA_STATS64, _IFLA_GSO_MAX_SEGS = 3,
 _STATS64: Final = struct.Struct("=8Q")
 """Packets, bytes, errors and drops, each received and sent: the beginning of struct rtnl_link_stats64."""
 _UP: Final = 6
+_LOWER_UP: Final = 0x10000
+"""IFF_LOWER_UP: the interface is enabled and has a carrier. The operational state follows up to a second later."""
 _TCA_KIND, _TCA_STATS2, _TCA_STATS_QUEUE = 1, 7, 3
 _TC_H_ROOT: Final = 0xFFFFFFFF
 _U32: Final = struct.Struct("=I")
@@ -70,6 +72,13 @@ def indices(namespace: Namespace) -> dict[str, int]:
     links = namespace.inside(lambda: dump(_GETLINK, _IFINFOMSG))
     found = {text(link.attributes[_IFLA_IFNAME]): int(_IFINFOMSG.unpack(link.fixed)[2]) for link in links}
     return {name: index for name, index in found.items() if name != "lo"}
+
+
+def with_carrier(namespace: Namespace) -> set[str]:
+    """Return the interfaces that are enabled and have a carrier, without the loopback."""
+    links = namespace.inside(lambda: dump(_GETLINK, _IFINFOMSG))
+    connected = [link for link in links if _IFINFOMSG.unpack(link.fixed)[3] & _LOWER_UP]
+    return {text(link.attributes[_IFLA_IFNAME]) for link in connected} - {"lo"}
 
 
 def segment_limits() -> dict[str, int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from lab.kernel.netlink.interfaces import interfaces
+from lab.kernel.netlink.interfaces import with_carrier
 from lab.routing.lldp.lldp_daemons import lldp_session
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def examine_cabling(topology: Topology, namespaces: Mapping[str, Namespace], pat
     ports = {node.name: [link.end_at(node.name).interface for link in topology.links_of(node.name)]
              for node in topology.nodes}  # fmt: skip
     ports = {node: names for node, names in ports.items() if names}
-    up = {node: {name for name, state in interfaces(namespaces[node]).items() if state.up} for node in ports}
+    up = {node: with_carrier(namespaces[node]) for node in ports}
     with lldp_session(namespaces, ports) as session:
         seen = _await(session, {node: up[node] & set(names) for node, names in ports.items()}, patience)
     return compare_cabling(topology, seen, up)

@@ -99,9 +99,9 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theirs]:
         assert [each for each in left if not each.startswith("processes - cat")] == []  # h2 was ended by a test
 
 
-def seen(expect: int) -> dict[str, tuple[str, str]]:
+def seen(expect: int, *options: str) -> dict[str, tuple[str, str]]:
     """The neighbours and the state of each port."""
-    said = rocelab("lldp", "--fabric", NAME, "--json", expect=expect).stdout
+    said = rocelab("lldp", "--fabric", NAME, "--json", *options, expect=expect).stdout
     return {
         f"{each['node']}:{each['port']}": (",".join(each["seen"]), each["state"])
         for each in json.loads(said)["ports"]
@@ -128,6 +128,19 @@ def test_cables_that_were_exchanged_since_are_seen(theirs: Theirs) -> None:
         "r1:eth1": ("h2:eth1", "wrong"), "r1:eth2": ("h1:eth1", "wrong"),
     }  # fmt: skip
     assert set(seen(0).values()) == {(far, "ok") for far in ("r1:eth1", "r1:eth2", "h1:eth1", "h2:eth1")}
+
+
+def test_a_port_with_a_carrier_is_not_down_though_its_operational_state_is_not_up(theirs: Theirs) -> None:
+    """The kernel sets the state up to a second after the carrier; here it waits for a program, which never comes."""
+    for node in ("h1", "r1"):
+        theirs.sh(node, "ip link set eth1 down; ip link set eth1 mode dormant; ip link set eth1 up")
+    try:
+        assert "state DORMANT" in theirs.sh("h1", "ip link show eth1")
+        found = seen(3, "--wait", "0s")
+    finally:
+        for node in ("h1", "r1"):
+            theirs.sh(node, "ip link set eth1 down; ip link set eth1 mode default; ip link set eth1 up")
+    assert (found["h1:eth1"], found["r1:eth1"]) == (("", "not seen"), ("", "not seen"))
 
 
 def test_a_daemon_of_the_lab_keeps_running_and_its_frames_do_not_count(theirs: Theirs, tmp_path: Path) -> None:
