@@ -2,9 +2,9 @@
 
 Start at ``reader.audit`` for the state of all nodes, and ``difference.compare`` for the differences of two states::
 
-    Fabric -> reader (kernel_reader, router_reader, device_reader) -> FabricAudit -> snapshot (JSON)
-                                                                          |
-                   baseline (what ``up`` built) -> difference.compare <---+---> siblings, link_ends, arithmetic
-                                                          |                              |
-                                                      Difference <-----------------------+
+    Fabric -> reader (readers/) -> FabricAudit (objects/) -> snapshot (JSON)
+                                           |
+    baseline (what ``up`` built) -> difference.compare      without_plan: comparisons/ (siblings, link_ends), rules/
+                                           |                       |
+                                       Difference <----------------+
 """

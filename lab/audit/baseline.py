@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lab.audit import snapshot
-from lab.audit.audited import BFD_UP, ESTABLISHED
+from lab.audit.objects.routing_objects import BFD_UP, ESTABLISHED
 from lab.audit.reader import audit
 from lab.backends.adopted.adopted_lab import AdoptedBackend
 from lab.errors import InvalidInput, OperationFailed, Problem

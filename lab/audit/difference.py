@@ -6,20 +6,15 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lab.audit.audited import (
-    AddressAudit,
-    BfdSessionAudit,
-    BgpSessionAudit,
-    FrrLineAudit,
-    InterfaceAudit,
-    RouteAudit,
-)
+from lab.audit.objects.kernel_objects import AddressAudit, InterfaceAudit, RouteAudit
+from lab.audit.objects.routing_objects import BfdSessionAudit, BgpSessionAudit, FrrLineAudit
 from lab.audit.placement import interface_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from lab.audit.audited import AuditedObject, FabricAudit, NodeAudit, UnreadPart
+    from lab.audit.audited import FabricAudit, NodeAudit, UnreadPart
+    from lab.audit.objects.audited_object import AuditedObject
 
 PLAN: Final = "plan"
 """``Difference.against`` for the state that rocelab built."""

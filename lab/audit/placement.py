@@ -11,12 +11,12 @@ from functools import cached_property
 from ipaddress import ip_interface
 from typing import TYPE_CHECKING, Final
 
-from lab.audit.audited import InterfaceAudit
+from lab.audit.objects.kernel_objects import InterfaceAudit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lab.audit.audited import AuditedObject
+    from lab.audit.objects.audited_object import AuditedObject
     from lab.model.topology import Endpoint, Topology
 
 PORT: Final = "<port>"

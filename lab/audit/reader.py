@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.audit.audited import FabricAudit, NodeAudit, UnreadPart
-from lab.audit.device_reader import read_ports, read_rdma
-from lab.audit.kernel_reader import read_ipsec_here, read_kernel
-from lab.audit.namespace_files import read_stack_counters_here, read_sysctls_here
-from lab.audit.nft_reader import read_nft
-from lab.audit.router_reader import RouterState
+from lab.audit.readers.device_reader import read_ports, read_rdma
+from lab.audit.readers.kernel_reader import read_ipsec_here, read_kernel
+from lab.audit.readers.namespace_files import read_stack_counters_here, read_sysctls_here
+from lab.audit.readers.nft_reader import read_nft
+from lab.audit.readers.router_reader import RouterState
 from lab.errors import LabError
 
 if TYPE_CHECKING:

@@ -6,21 +6,34 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.audit import audited
 from lab.audit.audited import FabricAudit, NodeAudit, UnreadPart
+from lab.audit.objects import device_objects, kernel_objects, routing_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _KINDS: Final[Mapping[str, type]] = {
-    "interfaces": audited.InterfaceAudit, "addresses": audited.AddressAudit, "routes": audited.RouteAudit,
-    "rules": audited.RuleAudit, "neighbours": audited.NeighbourAudit, "sysctls": audited.SysctlAudit,
-    "qdiscs": audited.QdiscAudit, "filters": audited.FilterAudit, "nft": audited.NftRuleAudit,
-    "fdb": audited.FdbAudit, "vlans": audited.VlanAudit, "daemons": audited.DaemonAudit,
-    "frr": audited.FrrLineAudit, "bgp": audited.BgpSessionAudit, "bfd": audited.BfdSessionAudit,
-    "vnis": audited.VniAudit, "ports": audited.PortAudit, "rdma": audited.RdmaDeviceAudit, "gids": audited.GidAudit,
+    "interfaces": kernel_objects.InterfaceAudit,
+    "addresses": kernel_objects.AddressAudit,
+    "routes": kernel_objects.RouteAudit,
+    "rules": kernel_objects.RuleAudit,
+    "neighbours": kernel_objects.NeighbourAudit,
+    "sysctls": kernel_objects.SysctlAudit,
+    "qdiscs": kernel_objects.QdiscAudit,
+    "filters": kernel_objects.FilterAudit,
+    "nft": kernel_objects.NftRuleAudit,
+    "fdb": kernel_objects.FdbAudit,
+    "vlans": kernel_objects.VlanAudit,
+    "daemons": routing_objects.DaemonAudit,
+    "frr": routing_objects.FrrLineAudit,
+    "bgp": routing_objects.BgpSessionAudit,
+    "bfd": routing_objects.BfdSessionAudit,
+    "vnis": routing_objects.VniAudit,
+    "ports": device_objects.PortAudit,
+    "rdma": device_objects.RdmaDeviceAudit,
+    "gids": device_objects.GidAudit,
     "unread": UnreadPart,
-}  # fmt: skip
+}
 
 
 def _is_text(value: object) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lab.audit.arithmetic import of_arithmetic
+from lab.audit.comparisons.frr_lines import of_frr_lines
+from lab.audit.comparisons.link_costs import is_of_link, link_costs, of_link_costs
+from lab.audit.comparisons.link_ends import of_link_ends
+from lab.audit.comparisons.siblings import SIBLINGS, of_siblings
 from lab.audit.difference import Difference, first_of_each
-from lab.audit.frr_lines import of_frr_lines
-from lab.audit.link_costs import is_of_link, link_costs, of_link_costs
-from lab.audit.link_ends import of_link_ends
 from lab.audit.placement import FabricRoles
-from lab.audit.route_widths import ADVERTISED
-from lab.audit.siblings import SIBLINGS, of_siblings
+from lab.audit.rules.fabric_rules import of_rules
+from lab.audit.rules.route_widths import ADVERTISED
 
 if TYPE_CHECKING:
     from lab.audit.audited import FabricAudit
@@ -24,7 +24,7 @@ def differences_without_plan(state: FabricAudit, topology: Topology) -> list[Dif
         Difference.unanswered(node.name, each, SIBLINGS) for node in state.nodes.values() for each in node.unread
     ]
     placement = FabricRoles(topology)
-    found += of_arithmetic(state, placement)
+    found += of_rules(state, placement)
     found += of_siblings(state, placement)  # before those of link ends: siblings show which end is wrong
     costs = link_costs(state, placement)
     silent = {each.node for each in found if each.field == ADVERTISED}

@@ -8,8 +8,8 @@ from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface, ip_network
 from typing import TYPE_CHECKING, Final
 
-from lab.audit.frr_lines import is_definition
-from lab.audit.route_widths import ADVERTISED, LEARNED
+from lab.audit.comparisons.frr_lines import is_definition
+from lab.audit.rules.route_widths import ADVERTISED, LEARNED
 from lab.diagnose.causes.setting_fixes import is_unlearned
 from lab.diagnose.causes.setting_kinds import kind_of
 from lab.model.topology import Role

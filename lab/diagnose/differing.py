@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from lab.audit.comparisons.intended import Intentions
+from lab.audit.comparisons.siblings import SIBLINGS
 from lab.audit.difference import ABSENT, PLAN, PRESENCE, Difference, first_of_each
-from lab.audit.intended import Intentions
 from lab.audit.placement import FabricRoles
-from lab.audit.route_widths import RULE, drained_switches
-from lab.audit.siblings import SIBLINGS
+from lab.audit.rules.route_widths import RULE, drained_switches
 from lab.audit.without_plan import differences_without_plan
 from lab.diagnose.consequences import RoutePaths, changes_routes, owners_of_networks, peer_of, without_details
 from lab.diagnose.setting_causes import with_setting_causes

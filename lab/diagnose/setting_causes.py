@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from lab.audit.frr_lines import is_definition
+from lab.audit.comparisons.frr_lines import is_definition
 from lab.diagnose.causes.setting_fixes import EITHER, is_unlearned, remedies
 from lab.diagnose.causes.setting_kinds import INFERRED, SettingReach, kind_of
 from lab.diagnose.consequences import TIMERS, is_quiet, is_state, peer_of, takes_sessions_down

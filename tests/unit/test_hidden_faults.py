@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.audit.audited import FabricAudit, NodeAudit, SysctlAudit
+from lab.audit.audited import FabricAudit, NodeAudit
+from lab.audit.objects.kernel_objects import SysctlAudit
 from lab.diagnose.causes.cause_table import CAUSES
 from lab.diagnose.causes.setting_kinds import SETTING_KINDS
 from lab.errors import OperationFailed

@@ -6,11 +6,11 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from lab.audit.arithmetic import MAPPED
+from lab.audit.comparisons.frr_lines import is_definition
 from lab.audit.difference import UNLIKE
-from lab.audit.frr_lines import is_definition
+from lab.audit.objects.routing_objects import MAPPED
 from lab.audit.placement import ADDRESS, generic
-from lab.audit.route_widths import ADVERTISED, LEARNED
+from lab.audit.rules.route_widths import ADVERTISED, LEARNED
 from lab.diagnose.causes.setting_kinds import is_filter_hook
 from lab.routing.frr_secrets import has_hidden_secret
 

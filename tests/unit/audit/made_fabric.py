@@ -6,21 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.audit.arithmetic import MAPPED
-from lab.audit.audited import (
+from lab.audit.audited import FabricAudit, NodeAudit
+from lab.audit.objects.device_objects import PortAudit
+from lab.audit.objects.kernel_objects import (
     AddressAudit,
-    DaemonAudit,
-    FabricAudit,
-    FrrLineAudit,
     InterfaceAudit,
     NeighbourAudit,
-    NodeAudit,
-    PortAudit,
     QdiscAudit,
     RouteAudit,
     RuleAudit,
     SysctlAudit,
 )
+from lab.audit.objects.routing_objects import MAPPED, DaemonAudit, FrrLineAudit
 from lab.audit.without_plan import differences_without_plan
 from lab.model.addressing import plan_addresses
 from lab.model.load import read_topology

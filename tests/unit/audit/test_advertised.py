@@ -7,7 +7,8 @@ from ipaddress import ip_interface
 
 import pytest
 
-from lab.audit.audited import FrrLineAudit, RouteAudit
+from lab.audit.objects.kernel_objects import RouteAudit
+from lab.audit.objects.routing_objects import FrrLineAudit
 from lab.audit.without_plan import differences_without_plan
 from lab.model.load import load_topology
 from tests.unit.audit.made_fabric import healthy

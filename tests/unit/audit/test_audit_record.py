@@ -9,7 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from lab.audit.audited import FabricAudit, InterfaceAudit, NeighbourAudit, NodeAudit, UnreadPart
+from lab.audit.audited import FabricAudit, NodeAudit, UnreadPart
+from lab.audit.objects.kernel_objects import InterfaceAudit, NeighbourAudit
 from lab.errors import OperationFailed
 from lab.telemetry.read.audits import read_audits
 from lab.telemetry.record import audit_record as record

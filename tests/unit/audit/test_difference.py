@@ -9,25 +9,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.audit import snapshot
-from lab.audit.audited import (
+from lab.audit.audited import FabricAudit, NodeAudit, UnreadPart
+from lab.audit.baseline import settled
+from lab.audit.difference import compare
+from lab.audit.objects.device_objects import PortAudit
+from lab.audit.objects.kernel_objects import (
     AddressAudit,
-    BfdSessionAudit,
-    BgpSessionAudit,
-    DaemonAudit,
-    FabricAudit,
     FdbAudit,
-    FrrLineAudit,
     InterfaceAudit,
     NeighbourAudit,
-    NodeAudit,
-    PortAudit,
     QdiscAudit,
     RouteAudit,
     SysctlAudit,
-    UnreadPart,
 )
-from lab.audit.baseline import settled
-from lab.audit.difference import compare
+from lab.audit.objects.routing_objects import BfdSessionAudit, BgpSessionAudit, DaemonAudit, FrrLineAudit
 
 if TYPE_CHECKING:
     from lab.audit.difference import Difference

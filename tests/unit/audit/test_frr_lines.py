@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from lab.audit.audited import FabricAudit, FrrLineAudit, NodeAudit
-from lab.audit.frr_lines import of_frr_lines
+from lab.audit.audited import FabricAudit, NodeAudit
+from lab.audit.comparisons.frr_lines import of_frr_lines
+from lab.audit.objects.routing_objects import FrrLineAudit
 from lab.audit.placement import FabricRoles
-from lab.audit.router_reader import configuration_lines
+from lab.audit.readers.router_reader import configuration_lines
 from lab.model.addressing import plan_addresses
 from lab.model.load import load_topology, read_topology
 from lab.routing.frr_config.render import has_routers, render_router

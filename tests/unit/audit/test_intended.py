@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from lab.audit.audited import AddressAudit, FrrLineAudit, InterfaceAudit, NeighbourAudit, NodeAudit
+from lab.audit.audited import NodeAudit
+from lab.audit.comparisons.intended import Intentions
 from lab.audit.difference import Difference
-from lab.audit.intended import Intentions
+from lab.audit.objects.kernel_objects import AddressAudit, InterfaceAudit, NeighbourAudit
+from lab.audit.objects.routing_objects import FrrLineAudit
 from lab.audit.placement import FabricRoles
 from tests.unit.diagnose.made_facts import PEERS, TOPOLOGY
 

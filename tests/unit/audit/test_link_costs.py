@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from lab.audit.audited import FabricAudit, FrrLineAudit, NodeAudit
+from lab.audit.audited import FabricAudit, NodeAudit
+from lab.audit.objects.routing_objects import FrrLineAudit
 from lab.audit.without_plan import differences_without_plan
 from lab.model.load import load_topology
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from lab.audit import reader
-from lab.audit.audited import FilterAudit, NodeAudit, SysctlAudit, UnreadPart
+from lab.audit.audited import NodeAudit, UnreadPart
 from lab.audit.difference import unread_kinds
+from lab.audit.objects.kernel_objects import FilterAudit, SysctlAudit
 from lab.errors import EnvironmentLacks
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.audit import kernel_reader
-from lab.audit.audited import SysctlAudit
-from lab.audit.kernel_reader import ipsec_policy, parse_routes, read_ipsec_here
-from lab.audit.namespace_files import read_sysctls_here
-from lab.audit.nft_reader import parse_ruleset
-from lab.audit.router_reader import configuration_lines, parse_neighbors
+from lab.audit.objects.kernel_objects import SysctlAudit
+from lab.audit.readers import kernel_reader
+from lab.audit.readers.kernel_reader import ipsec_policy, parse_routes, read_ipsec_here
+from lab.audit.readers.namespace_files import read_sysctls_here
+from lab.audit.readers.nft_reader import parse_ruleset
+from lab.audit.readers.router_reader import configuration_lines, parse_neighbors
 from lab.errors import CommandFailed
 from lab.kernel.process import tuning
 from lab.kernel.process.netns import Namespace

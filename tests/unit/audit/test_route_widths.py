@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lab.audit.audited import AddressAudit, FrrLineAudit, NeighbourAudit, NodeAudit, RouteAudit
-from lab.audit.kernel_reader import parse_routes
-from lab.audit.route_widths import drained_switches
+from lab.audit.objects.kernel_objects import AddressAudit, NeighbourAudit, RouteAudit
+from lab.audit.objects.routing_objects import FrrLineAudit
+from lab.audit.readers.kernel_reader import parse_routes
+from lab.audit.rules.route_widths import drained_switches
 from tests.unit.audit.made_fabric import STATE, TOPOLOGY, changed
 
 if TYPE_CHECKING:
     from typing import TypeAlias
+
+    from lab.audit.audited import NodeAudit
 
     Found: TypeAlias = list[tuple[str, str, str, str, str]]
 

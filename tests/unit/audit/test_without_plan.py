@@ -9,22 +9,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.audit.arithmetic import of_port
-from lab.audit.audited import (
+from lab.audit.audited import NodeAudit, UnreadPart
+from lab.audit.objects.device_objects import PortAudit
+from lab.audit.objects.kernel_objects import (
     AddressAudit,
-    BfdSessionAudit,
-    BgpSessionAudit,
-    DaemonAudit,
     NeighbourAudit,
     NftRuleAudit,
-    NodeAudit,
-    PortAudit,
     QdiscAudit,
     RouteAudit,
     SysctlAudit,
-    UnreadPart,
     VlanAudit,
 )
+from lab.audit.objects.routing_objects import BfdSessionAudit, BgpSessionAudit, DaemonAudit
+from lab.audit.rules.port_rules import of_port
 from lab.audit.without_plan import differences_without_plan
 from lab.model.load import read_topology
 from lab.model.topology import Role

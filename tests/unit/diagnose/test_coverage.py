@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from lab.audit import snapshot
-from lab.audit.audited import NodeAudit, SysctlAudit, UnreadPart
+from lab.audit.audited import NodeAudit, UnreadPart
+from lab.audit.objects.kernel_objects import SysctlAudit
 from lab.cli.app import app
 from lab.diagnose.coverage import talking
 from lab.diagnose.diagnosis import DiagnosisOutcome

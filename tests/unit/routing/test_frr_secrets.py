@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from lab.audit.router_reader import configuration_lines
+from lab.audit.readers.router_reader import configuration_lines
 from lab.routing.frr_secrets import has_hidden_secret, running_configuration, without_secrets
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from lab.audit import snapshot
-from lab.audit.audited import NodeAudit, SysctlAudit
+from lab.audit.audited import NodeAudit
+from lab.audit.objects.kernel_objects import SysctlAudit
 from lab.cli.app import app
 from lab.cli.schemas import adapter
 from lab.errors import UsageError

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from lab.audit.audited import AddressAudit, NodeAudit
+from lab.audit.audited import NodeAudit
+from lab.audit.objects.kernel_objects import AddressAudit
 from lab.diagnose import consequences
 from lab.diagnose.consequences import RoutePaths, owners_of_networks, takes_sessions_down, without_details
 from lab.diagnose.differing import DifferingSetting

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lab.audit import snapshot
-from lab.audit.audited import AddressAudit, FrrLineAudit, InterfaceAudit, NodeAudit, RouteAudit, SysctlAudit
+from lab.audit.audited import NodeAudit
 from lab.audit.difference import Difference
+from lab.audit.objects.kernel_objects import AddressAudit, InterfaceAudit, RouteAudit, SysctlAudit
+from lab.audit.objects.routing_objects import FrrLineAudit
 from lab.diagnose import differing
 from lab.diagnose.run import diagnose_run
 from lab.diagnose.symptom import Evidence

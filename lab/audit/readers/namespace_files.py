@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from lab.audit.audited import SysctlAudit
+from lab.audit.objects.kernel_objects import SysctlAudit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.audit.audited import GidAudit, PortAudit, RdmaDeviceAudit, as_text
+from lab.audit.objects.audited_object import as_text
+from lab.audit.objects.device_objects import GidAudit, PortAudit, RdmaDeviceAudit
 from lab.model.qos.qos_store import dump_node
 from lab.rdma import rxe, sysfs
 from lab.rdma.device_counters import Open

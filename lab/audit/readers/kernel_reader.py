@@ -14,7 +14,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from lab.audit.audited import (
+from lab.audit.objects.audited_object import as_text
+from lab.audit.objects.kernel_objects import (
     MAIN,
     AddressAudit,
     FdbAudit,
@@ -25,7 +26,6 @@ from lab.audit.audited import (
     RouteAudit,
     RuleAudit,
     VlanAudit,
-    as_text,
 )
 from lab.dataplane.impair import FILTER_NAMES
 from lab.errors import CommandFailed

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from lab.audit.audited import FrrLineAudit
 from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, unread_kinds
+from lab.audit.objects.routing_objects import FrrLineAudit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

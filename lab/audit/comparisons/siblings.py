@@ -17,7 +17,8 @@ from lab.audit.placement import FEWEST, PORT, generic, interface_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lab.audit.audited import AuditedObject, FabricAudit
+    from lab.audit.audited import FabricAudit
+    from lab.audit.objects.audited_object import AuditedObject
     from lab.audit.placement import FabricRoles
 
 SIBLINGS: Final = "siblings"

@@ -6,7 +6,7 @@ import json
 import socket
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.audit.audited import NftRuleAudit
+from lab.audit.objects.kernel_objects import NftRuleAudit
 from lab.kernel.netlink.client import NetlinkClient, netlink_socket
 from lab.kernel.process.process import find_tool
 

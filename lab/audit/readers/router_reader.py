@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.audit.audited import (
+from lab.audit.audited import UnreadPart
+from lab.audit.objects.routing_objects import (
     BFD_STARTING,
     BFD_UP,
     BfdSessionAudit,
     BgpSessionAudit,
     DaemonAudit,
     FrrLineAudit,
-    UnreadPart,
     VniAudit,
 )
 from lab.errors import LabError

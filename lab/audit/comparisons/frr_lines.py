@@ -12,10 +12,10 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from lab.audit.audited import FrrLineAudit
+from lab.audit.comparisons.siblings import SIBLINGS
 from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, unread_kinds
+from lab.audit.objects.routing_objects import FrrLineAudit
 from lab.audit.placement import ADDRESS, FEWEST, PORT, generic
-from lab.audit.siblings import SIBLINGS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from ipaddress import ip_interface, ip_network
 from typing import TYPE_CHECKING, Final
 
-from lab.audit.audited import MAIN
 from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, unread_kinds
+from lab.audit.objects.kernel_objects import MAIN
 from lab.audit.placement import FEWEST
 from lab.model.topology import Role
 from lab.routing.paths.distance import distances, switch_links
@@ -15,7 +15,8 @@ from lab.routing.paths.distance import distances, switch_links
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from lab.audit.audited import FabricAudit, NodeAudit, RouteAudit
+    from lab.audit.audited import FabricAudit, NodeAudit
+    from lab.audit.objects.kernel_objects import RouteAudit
     from lab.model.topology import Topology
 
 RULE: Final = "rule"

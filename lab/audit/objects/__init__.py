@@ -1,0 +1,1 @@
+"""The kinds of audited objects: those of the kernel, of routing daemons, and of devices."""

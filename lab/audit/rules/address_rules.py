@@ -1,0 +1,174 @@
+"""Rules about addresses: one owner of each, MACs of the other end, and unique MACs and router IDs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import replace
+from ipaddress import ip_interface
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from lab.audit.difference import ABSENT, PRESENCE, PRESENT, UNLIKE, Difference
+from lab.audit.objects.kernel_objects import NeighbourAudit
+from lab.audit.objects.routing_objects import MAPPED
+from lab.audit.placement import FEWEST
+from lab.audit.rules.route_widths import RULE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from lab.audit.audited import FabricAudit, NodeAudit
+    from lab.audit.objects.kernel_objects import AddressAudit, InterfaceAudit
+    from lab.audit.objects.routing_objects import FrrLineAudit
+    from lab.audit.placement import FabricRoles
+
+_ROUTER_ID: Final = re.compile(
+    r"^(?:.* / )?(?:((?:bgp|ospf|ospf6|ip) router-id|router-id) (?=(\S+)$)"
+    r"|(net) \S+?\.(?=(\w{4}\.\w{4}\.\w{4})\.00$))"
+)
+"""A line of FRR's configuration with a router ID, or with a NET, which contains the system ID of IS-IS."""
+
+
+def of_neighbours(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield neighbours on a port whose MAC no interface of the other end has, and addresses answered for."""
+    for each in node.neighbours:
+        if each.proxy and any(each.address in other.bare_addresses() for other in state.nodes.values()):
+            yield Difference.of(node.name, each, PRESENCE, PRESENT, ABSENT, RULE)
+        peer = placement.peers.get((node.name, each.interface))
+        there = state.nodes.get(peer.node) if peer is not None else None
+        known = each.address == MAPPED or (there is not None and each.address in there.bare_addresses())
+        if each.mac and there is not None and known and each.mac not in {port.mac for port in there.interfaces}:
+            expected = next((port.mac for port in there.interfaces if peer and port.name == peer.interface), "")
+            yield Difference.of(node.name, each, "mac", each.mac, expected or ABSENT, RULE)
+
+
+def of_mapped_gateways(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield ports at which FRR's gateway of routes has no MAC: no node has that address to answer ARP requests."""
+    hops = [hop.split() for route in node.routes for hop in route.next_hops]
+    used = {each[3] for each in hops if each[:3] == ["via", MAPPED, "dev"] and not {"dead", "linkdown"} & {*each}}
+    known = {each.interface for each in node.neighbours if each.address == MAPPED and each.mac}
+    for interface in sorted(used - known):
+        peer = placement.peers.get((node.name, interface))
+        there = state.nodes.get(peer.node) if peer is not None else None
+        ports = there.interfaces if there is not None and MAPPED not in there.bare_addresses() else ()
+        mac = next((port.mac for port in ports if peer is not None and port.name == peer.interface), "")
+        if mac:
+            entry = NeighbourAudit(interface, MAPPED, "", permanent=True, state="")
+            yield Difference.of(node.name, entry, PRESENCE, ABSENT, f"{PRESENT}: mac {mac}", RULE)
+
+
+def of_unused_addresses(node: NodeAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield addresses of ports that the kernel does not use: duplicates, and deprecated ones of IPv4 (ip-address(8)).
+
+    IPv6 hosts have deprecated addresses whenever their network is renumbered (RFC 4862 section 5.5.4).
+    """
+    for each in node.addresses:
+        unused = "dadfailed" in each.flags or ("deprecated" in each.flags and ":" not in each.address)
+        if unused and (each.interface == "lo" or (node.name, each.interface) in placement.peers):
+            yield Difference.of(node.name, each, "flags", ", ".join(each.flags), "none", RULE)
+
+
+def of_macs(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield MACs that cabled ports of several nodes have: a bridge between them moves the MAC to and fro.
+
+    Most nodes of a tier have one by intent, like that of an anycast gateway (RFC 9135 section 4.1).
+    """
+    having: dict[str, list[tuple[str, InterfaceAudit]]] = defaultdict(list)
+    for node in state.nodes.values():
+        for each in node.interfaces:
+            if each.mac and (node.name, each.name) in placement.peers:
+                having[each.mac].append((node.name, each))
+    for mac, ports in having.items():
+        names = dict.fromkeys(name for name, _ in ports)
+        for name, port in ports if len(names) > 1 and not _is_usual(names, state, placement) else ():
+            others = ", ".join(other for other in names if other != name)
+            yield Difference.of(name, port, "mac", mac, f"{UNLIKE}{others}", RULE)
+
+
+def _is_usual(names: Collection[str], state: FabricAudit, placement: FabricRoles) -> bool:
+    """Return whether some nodes are most nodes of one tier: what these have in common is intended."""
+    tiers = Counter(placement.roles(name, "")[0] for name in state.nodes)
+    found = {placement.roles(name, "")[0] for name in names}
+    return len(found) == 1 and len(names) >= FEWEST and 2 * len(names) > tiers[found.pop()]
+
+
+def of_router_ids(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield router IDs that several nodes have in the same protocol and VRF.
+
+    By RFC 2328 section 1.2, RFC 6286, and ISO 10589 section 7.1 for system IDs. VRFs of one name need not be
+    connected: there most nodes of a tier have one by intent.
+    """
+    having: dict[tuple[str, str], list[tuple[str, FrrLineAudit]]] = defaultdict(list)
+    for node in state.nodes.values():
+        for each in node.frr:
+            if found := _ROUTER_ID.search(each.line):
+                started = each.line.split()
+                vrf = next((name for kind, name in pairwise(started) if kind in {"vrf", "view"}), "")
+                protocol, number = found[1] or found[3], found[2] or found[4]
+                having[f"{protocol} {vrf}", number].append((node.name, each))
+    for (protocol, _), lines in having.items():
+        names = dict.fromkeys(name for name, _ in lines)
+        intended = not protocol.endswith(" ") and _is_usual(names, state, placement)
+        for name, each in lines if len(names) > 1 and not intended else ():
+            start, _, value = each.line.rpartition(" ")
+            others = ", ".join(other for other in names if other != name)
+            yield Difference.of(name, replace(each, line=start), "value", value, f"{UNLIKE}{others}", RULE)
+
+
+def of_owners(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield addresses of several nodes. A gateway that several switches share is on an interface without a cable.
+
+    Hosts in different VLANs may have the same address: tenants can use the same subnets. If only one of the owners
+    has it in the network of its link, the others are wrong.
+    """
+    owners: dict[str, list[tuple[str, AddressAudit]]] = defaultdict(list)
+    for node in state.nodes.values():
+        for each in node.addresses:
+            shared = each.interface != "lo" and (node.name, each.interface) not in placement.peers
+            if each.scope == "global" and not (shared and placement.topology.node(node.name).role.is_switch):
+                owners[each.address.partition("/")[0]].append((node.name, each))
+    for found in (each for every in owners.values() for each in _of_one_vlan(every, state, placement)):
+        names = dict.fromkeys(name for name, _ in found)
+        if len(names) > 1:
+            linked = [each for each in found if _is_in_a_link_s_network(*each, state, placement)]
+            owner = linked[0][0] if len(linked) == 1 else "one node"
+            for name, address in [each for each in found if each not in linked] if len(linked) == 1 else found:
+                yield Difference.of(name, address, "owner", ", ".join(names), owner, RULE)
+
+
+def _of_one_vlan(
+    found: list[tuple[str, AddressAudit]], state: FabricAudit, placement: FabricRoles
+) -> Iterator[list[tuple[str, AddressAudit]]]:
+    """Yield the owners in each VLAN, with those that are in none."""
+    if len(found) < 2:
+        return
+    vlans = [_vlan_of(name, each.interface, state, placement) for name, each in found]
+    for vlan in dict.fromkeys(filter(None, vlans)) or [0]:
+        yield [each for each, its in zip(found, vlans, strict=True) if its in {vlan, 0}]
+
+
+def _vlan_of(node: str, interface: str, state: FabricAudit, placement: FabricRoles) -> int:
+    """Return the VLAN of a host's interface: of its name, like ``eth1.30``, or of the switch port; 0 for none."""
+    port, _, tag = interface.partition(".")
+    peer = placement.peers.get((node, port))
+    there = state.nodes.get(peer.node) if peer is not None else None
+    if peer is None or there is None:
+        return 0
+    if tag.isdigit():
+        return int(tag)
+    return next((each.vlan for each in there.vlans if each.interface == peer.interface and "PVID" in each.flags), 0)
+
+
+def _is_in_a_link_s_network(name: str, address: AddressAudit, state: FabricAudit, placement: FabricRoles) -> bool:
+    """Return whether the other end of an address's link has an address in the same network."""
+    peer = placement.peers.get((name, address.interface))
+    there = state.nodes.get(peer.node) if peer is not None else None
+    if peer is None or there is None:
+        return False
+    network = ip_interface(address.address).network
+    return any(
+        ip_interface(each.address).network == network
+        for each in there.addresses
+        if each.interface == peer.interface and each.scope == "global"
+    )

@@ -1,0 +1,51 @@
+"""Differences from what must hold in any fabric, whatever its plan: addresses, next hops, sessions and thresholds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lab.audit.difference import unread_kinds
+from lab.audit.rules.address_rules import (
+    of_macs,
+    of_mapped_gateways,
+    of_neighbours,
+    of_owners,
+    of_router_ids,
+    of_unused_addresses,
+)
+from lab.audit.rules.port_rules import of_links, of_port
+from lab.audit.rules.route_rules import of_defaults, of_gateways, of_overrides, of_route_mtus, of_sources
+from lab.audit.rules.route_widths import of_widths
+from lab.audit.rules.session_rules import of_advertisements, of_bfd, of_sessions
+
+if TYPE_CHECKING:
+    from lab.audit.audited import FabricAudit
+    from lab.audit.difference import Difference
+    from lab.audit.placement import FabricRoles
+
+
+def of_rules(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
+    """Return the settings that contradict each other, or the other nodes: those whose kernel answered."""
+    roce = any(host.rdma for host in placement.topology.hosts)
+    found: list[Difference] = []
+    every = state.nodes.values()
+    state = replace(state, nodes={each.name: each for each in every if "address" not in unread_kinds(each)})
+    for node in every:
+        found += of_links(node, state, placement)
+        found += of_sessions(node)
+        found += of_bfd(node, state, placement)
+        found += of_advertisements(node, state, placement)
+        found += of_gateways(node, state, placement)
+        found += of_route_mtus(node, placement)
+        found += of_sources(node, state, placement)
+        found += of_neighbours(node, state, placement)
+        found += of_mapped_gateways(node, state, placement)
+        found += of_unused_addresses(node, placement)
+        for port in node.ports:
+            found += of_port(node.name, port, roce=roce)
+    return [
+        *found, *of_owners(state, placement), *of_overrides(state, placement), *of_widths(state, placement.topology),
+        *of_defaults(state, placement),
+        *of_router_ids(state, placement), *of_macs(state, placement),
+    ]  # fmt: skip

@@ -1,0 +1,59 @@
+"""Rules about ports: links are up, and thresholds of emulated ports are in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lab.audit.difference import Difference
+from lab.audit.rules.route_widths import RULE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lab.audit.audited import FabricAudit, NodeAudit
+    from lab.audit.objects.device_objects import PortAudit
+    from lab.audit.placement import FabricRoles
+
+_ROCE_DSCP: Final = 26
+_CLASSES: Final = range(8)
+
+
+def of_links(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield ports that are shut, or without carrier although the other end is not shut: a link is up."""
+    for each in node.interfaces:
+        peer = placement.peers.get((node.name, each.name))
+        if peer is None or (each.up and each.carrier):
+            continue
+        there = state.nodes.get(peer.node)
+        shut = there is not None and any(port.name == peer.interface and not port.up for port in there.interfaces)
+        if not (each.up and shut):
+            setting = "carrier" if each.up else "up"
+            yield Difference.of(node.name, each, setting, "no", "yes", RULE)
+
+
+def of_port(node: str, port: PortAudit, *, roce: bool) -> Iterator[Difference]:
+    """Yield thresholds of an emulated port in the wrong order, and a class of RoCE that is not lossless."""
+
+    def number(name: str) -> int:
+        text = port.settings_in_full.get(name, "")
+        return int(text) if text.isdigit() else 0
+
+    def differs(name: str, value: object, expected: str) -> Difference:
+        return Difference.of(node, port, name, str(value), expected, RULE)
+
+    if not port.in_kernel:
+        yield differs("in kernel", "no", "yes")
+    lossless = number("pfc.priorities")
+    for priority in (each for each in _CLASSES if lossless >> each & 1):
+        group = f"groups.{number(f'priority_to_group.{priority}')}"
+        queue = f"queues.{number(f'priority_to_queue.{priority}')}.ecn"
+        xoff, xon = number(f"{group}.xoff"), number(f"{group}.xon")
+        if xoff and xon >= xoff:
+            yield differs(f"{group}.xon", xon, f"below XOFF, {xoff}")
+        kmax = number(f"{queue}.kmax")
+        if xoff and port.settings_in_full.get(f"{queue}.enabled") == "yes" and kmax > xoff:
+            yield differs(f"{queue}.kmax", kmax, f"at most XOFF, {xoff}")
+    if roce and lossless and port.settings_in_full.get("trust") == "dscp":
+        priority = number(f"dscp_to_priority.{_ROCE_DSCP}")
+        if not lossless >> priority & 1:
+            yield differs(f"dscp_to_priority.{_ROCE_DSCP}", priority, "a lossless priority")

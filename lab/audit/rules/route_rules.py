@@ -1,0 +1,233 @@
+"""Rules about routes: gateways, MTUs, source addresses, manual routes before learned ones, and default routes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import replace
+from ipaddress import ip_interface, ip_network
+from typing import TYPE_CHECKING, Final
+
+from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference
+from lab.audit.objects.routing_objects import MAPPED
+from lab.audit.placement import FEWEST
+from lab.audit.rules.route_widths import RULE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lab.audit.audited import FabricAudit, NodeAudit
+    from lab.audit.objects.kernel_objects import RouteAudit
+    from lab.audit.placement import FabricRoles
+    from lab.model.topology import Endpoint
+
+_MANUAL: Final = frozenset({"boot", "static"})
+"""Protocols of manual routes (ip-route(8)). Others are those of the kernel and of daemons, like BIRD's and DHCP's."""
+_ZEROCONF: Final = ip_network("169.254.0.0/16")
+"""The network that network managers have a manual route to on any port (RFC 3927 section 2.6.2)."""
+_OWN_MTU: Final = re.compile(r'"mtu": (\d+)')
+"""The MTU in the metrics of a route."""
+
+
+def of_gateways(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield routes by a port whose gateway is no address of the other end."""
+    for route in node.routes:
+        for hop in route.next_hops:
+            match hop.split():
+                case ["via", gateway, "dev", device, *_] if (node.name, device) in placement.peers:
+                    peer = placement.peers[node.name, device]
+                    there = state.nodes.get(peer.node)
+                    if there is None or (
+                        gateway in {MAPPED, *_reachable(peer.interface, there, state)}
+                        and not (_is_manual(route) and _is_of_another_port(gateway, peer, there, placement))
+                    ):
+                        continue
+                    if _is_bridged(peer.interface, there) or not _lost_its_own(gateway, peer, there):
+                        expected = _right_gateway(route, peer, there)
+                        wrong = Difference.of(node.name, route, "gateway", gateway, expected, RULE)
+                        yield replace(wrong, interface=device)
+
+
+def _is_of_another_port(gateway: str, peer: Endpoint, there: NodeAudit, placement: FabricRoles) -> bool:
+    """Return whether a gateway is an address of another cabled port of the other end, or of its loopback.
+
+    A port of the same IP version has addresses of its own, and need not answer ARP requests for others (RFC 1027).
+    """
+    wanted = ip_interface(gateway)
+    owners = {each.interface for each in there.addresses if ip_interface(each.address).ip == wanted.ip}
+    own = [each for each in there.addresses if each.interface == peer.interface and each.scope == "global"]
+    elsewhere = all(each == "lo" or (there.name, each) in placement.peers for each in owners - {peer.interface})
+    numbered = any(ip_interface(each.address).version == wanted.version for each in own)
+    bridged = _is_bridged(peer.interface, there)
+    return bool(owners) and peer.interface not in owners and elsewhere and numbered and not bridged
+
+
+def _lost_its_own(gateway: str, peer: Endpoint, there: NodeAudit) -> bool:
+    """Return whether the other end has no address like a gateway at all: the fault is there, and not in the route."""
+    wanted = ip_interface(gateway)
+    found = [ip_interface(each.address) for each in there.addresses if each.interface == peer.interface]
+    return not any((each.version, each.is_link_local) == (wanted.version, wanted.is_link_local) for each in found)
+
+
+def _right_gateway(route: RouteAudit, peer: Endpoint, there: NodeAudit) -> str:
+    """Return the only address of the other end's port of the route's family, if the route has one next hop."""
+    version = ip_interface(route.prefix).version
+    found = [
+        each.address.partition("/")[0]
+        for each in there.addresses
+        if each.interface == peer.interface
+        and each.scope == "global"
+        and ip_interface(each.address).version == version
+    ]
+    if len(found) != 1 or len(route.next_hops) != 1:
+        return f"an address of {there.name}"
+    return f"{found[0]} of {there.name}, protocol {route.protocol}"
+
+
+def _reachable(interface: str, node: NodeAudit, state: FabricAudit) -> set[str]:
+    """Return the addresses behind a port: those of its node, or of all nodes if the port is bridged."""
+    every = state.nodes.values() if _is_bridged(interface, node) else [node]
+    return {each for one in every for each in one.bare_addresses()}
+
+
+def _is_bridged(interface: str, node: NodeAudit) -> bool:
+    return any(each.master for each in node.interfaces if each.name == interface)
+
+
+def of_route_mtus(node: NodeAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield routes by a port whose MTU is below that of the port (``mtu`` of ip-route(8))."""
+    mtus = {each.name: each.mtu for each in node.interfaces if (node.name, each.name) in placement.peers}
+    for route in node.routes:
+        found = _OWN_MTU.search(route.options.get("metrics", ""))
+        usual = min((mtus[word] for hop in route.next_hops for word in hop.split() if word in mtus), default=0)
+        if found and int(found[1]) < usual:
+            yield Difference.of(node.name, route, "mtu", found[1], str(usual), RULE)
+
+
+def of_sources(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield routes by a port that use a source address to which no other node has a route (``src`` of ip-route(8)).
+
+    Answers to packets of such routes do not come back. A default route is none to the address.
+    """
+    for route in node.routes:
+        source = route.options.get("prefsrc", "")
+        ports = [word for hop in route.next_hops for word in hop.split() if (node.name, word) in placement.peers]
+        if not source or route.protocol == "kernel" or not ports or ip_interface(source).is_link_local:
+            continue
+        own = [ip_interface(each.address) for each in node.addresses if each.interface in ports]
+        if not any(each.ip == ip_interface(source).ip for each in own) and not _is_routed(source, node, state):
+            same = [str(each.ip) for each in own if each.version == ip_interface(source).version]
+            expected = same[0] if len(same) == 1 else "an address that others have a route to"
+            yield Difference.of(node.name, route, "prefsrc", source, expected, RULE)
+
+
+def _is_routed(address: str, owner: NodeAudit, state: FabricAudit) -> bool:
+    """Return whether another node has a route to an address, which is no default route."""
+    wanted = ip_interface(address)
+    networks = (
+        ip_network(route.prefix, strict=False)
+        for node in state.nodes.values()
+        if node.name != owner.name
+        for route in node.routes
+    )
+    return any(each.version == wanted.version and each.prefixlen and wanted.ip in each for each in networks)
+
+
+def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
+    """Return manual routes to a part of the fabric that most nodes of the same tier lack.
+
+    A route to fewer addresses takes precedence over those that are learned (RFC 1812 section 5.2.4.3), as a blackhole
+    or over one path of several. A default route does if its node has that of most nodes, too, with a larger metric in
+    the same table.
+    """
+    targets = {
+        ip_interface(each.address).ip
+        for node in state.nodes.values()
+        for each in node.addresses
+        if each.scope in {"global", "link"}
+    }
+    role_of = {name: placement.roles(name, "")[0] for name in state.nodes}
+    siblings = Counter(role_of.values())
+    having: Counter[tuple[str, str]] = Counter()
+    for name, node in state.nodes.items():
+        having.update({(role_of[name], _target(route)) for route in node.routes if _is_manual(route)})
+    found: list[Difference] = []
+    for name, node in state.nodes.items():
+        role = role_of[name]
+        most = max(FEWEST, siblings[role])
+        own = {ip_interface(each.address).ip for each in node.addresses}
+        usual = [each for each in node.routes if _is_manual(each) and 2 * having[role, _target(each)] > most]
+        for route in filter(_is_manual, node.routes):
+            is_default = route.prefix.endswith("/0")
+            first = not is_default or any(_precedes(route, each) for each in usual)
+            if 2 * having[role, _target(route)] >= most or not first:
+                continue
+            network = ip_network(route.prefix, strict=False)
+            if is_default or (network != _ZEROCONF and any(each in network and each not in own for each in targets)):
+                value = f"{PRESENT}: {', '.join(route.next_hops) or route.type}"
+                found.append(Difference.of(name, route, PRESENCE, value, ABSENT, RULE))
+    return found
+
+
+def of_defaults(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield manual default routes by another port than those of most nodes of the same tier, and missing ones.
+
+    Those of one table and metric compare: hosts with several NICs have a table for each. Nodes without an address of
+    the IP version at the port, or in the loopback, need no such route: their NICs are others, like those of a bond.
+    """
+    usual: dict[tuple[str, str], dict[str, RouteAudit]] = defaultdict(dict)
+    members: dict[str, list[NodeAudit]] = defaultdict(list)
+    for name, node in state.nodes.items():
+        role = placement.roles(name, "")[0]
+        members[role].append(node)
+        for route in node.routes:
+            if _is_manual(route) and route.prefix.endswith("/0") and route.type == "unicast":
+                usual[role, route.identity][name] = route
+    for (role, _), routes in usual.items():
+        ports, most = Counter(map(_ports_of, routes.values())).most_common(1)[0]
+        if most < FEWEST or 2 * most <= len(members[role]):
+            continue
+        expected = f"dev {', dev '.join(ports)}"
+        known = next(iter(routes.values()))
+        for node in (each for each in members[role] if _has_address(each, ports, known.prefix)):
+            mine = routes.get(node.name)
+            same = [each for each in node.routes if (each.prefix, each.table) == (known.prefix, known.table)]
+            other = mine or next((each for each in same if each.identity == known.identity), None)
+            if other is not None and (other.type != known.type or _ports_of(other) != ports):
+                value = ", ".join(other.next_hops) if other.type == known.type else other.type
+                yield Difference.of(node.name, other, "next hops", value, expected, RULE)
+            elif other is None and not any(each.type == known.type for each in same):
+                absent = f"{PRESENT}: protocol {known.protocol}, {expected}"
+                yield Difference.of(node.name, known, PRESENCE, ABSENT, absent, RULE)
+
+
+def _has_address(node: NodeAudit, ports: Sequence[str], prefix: str) -> bool:
+    """Return whether a node has an address of the version of ``prefix`` at one of some ports, or of its loopback."""
+    found = [each for each in node.addresses if each.scope == "global" and each.interface in {"lo", *ports}]
+    return any((":" in each.address) == (":" in prefix) for each in found)
+
+
+def _ports_of(route: RouteAudit) -> tuple[str, ...]:
+    words = [hop.split() for hop in route.next_hops]
+    return tuple(each[each.index("dev") + 1] for each in words if "dev" in each[:-1])
+
+
+def _target(route: RouteAudit) -> str:
+    """Return what siblings have in common of a route: its prefix, for default routes with table and metric."""
+    return route.identity if route.prefix.endswith("/0") else route.prefix
+
+
+def _precedes(route: RouteAudit, other: RouteAudit) -> bool:
+    """Return whether a route is used in place of another one with the same prefix and table.
+
+    One for packets of a TOS comes first, whatever its metric.
+    """
+    same = (route.prefix, route.table) == (other.prefix, other.table)
+    if route.tos != other.tos:
+        return same and not other.tos
+    return same and int(route.metric or 0) < int(other.metric or 0)
+
+
+def _is_manual(route: RouteAudit) -> bool:
+    """Return whether an administrator made a route, of whatever type: local ones take packets for others, too."""
+    return route.protocol in _MANUAL
