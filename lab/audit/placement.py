@@ -49,6 +49,11 @@ class FabricRoles:
         return f"{role} port to {there}", wide
 
 
+def is_of_most(having: int, siblings: int) -> bool:
+    """Return whether more than half of enough siblings have something: then it is intended."""
+    return having >= FEWEST and 2 * having > siblings
+
+
 def _width(*, is_switch: bool) -> str:
     return "switch" if is_switch else "host"
 

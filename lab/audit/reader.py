@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lab.audit.audited import FabricAudit, NodeAudit, UnreadPart
 from lab.audit.readers.device_reader import read_ports, read_rdma
 from lab.audit.readers.kernel_reader import read_ipsec_here, read_kernel
+from lab.audit.readers.legacy_reader import read_legacy_rules_here
 from lab.audit.readers.namespace_files import read_stack_counters_here, read_sysctls_here
 from lab.audit.readers.nft_reader import read_nft
 from lab.audit.readers.router_reader import RouterState
@@ -65,6 +66,7 @@ def read_node(fabric: Fabric, name: str, maps: PortMaps | None = None, complaint
     read("sysctls", lambda: namespace.inside(lambda: {"sysctls": read_sysctls_here()}))
     read("counters", lambda: namespace.inside(lambda: {"counters": read_stack_counters_here()}))
     read("nft", lambda: {"nft": read_nft(namespace)})
+    read("nft", lambda: {"nft": (*parts.get("nft", ()), *namespace.inside(read_legacy_rules_here))})
     read("router", lambda: _router(fabric, name, unread))
     read("ports", lambda: {"ports": read_ports(fabric, name, maps)})
     read("rdma", lambda: dict(zip(("rdma", "gids"), read_rdma(fabric, name), strict=True)))

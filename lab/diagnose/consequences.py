@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.audit.comparisons.frr_lines import is_definition
 from lab.audit.rules.route_widths import ADVERTISED, LEARNED
-from lab.diagnose.causes.setting_fixes import is_unlearned
+from lab.diagnose.causes.route_fixes import is_unlearned
 from lab.diagnose.causes.setting_kinds import kind_of
 from lab.model.topology import Role
 from lab.routing.paths.distance import distances

@@ -14,6 +14,7 @@ from lab.audit.difference import ABSENT, PLAN, PRESENCE, Difference, first_of_ea
 from lab.audit.placement import FabricRoles
 from lab.audit.rules.route_widths import RULE, drained_switches
 from lab.audit.without_plan import differences_without_plan
+from lab.diagnose.causes.route_fixes import words_as_it_is
 from lab.diagnose.consequences import RoutePaths, changes_routes, owners_of_networks, peer_of, without_details
 from lab.diagnose.setting_causes import with_setting_causes
 from lab.diagnose.symptom import matches
@@ -34,6 +35,8 @@ TOPOLOGY: Final = "topology"
 _CABLE: Final = "cable"
 _OF_PEERS: Final = frozenset({"route", "neighbour", "bgp session", "bfd session"})
 """Kinds of objects that have the addresses of the node at the other end of a cable."""
+_OF_METRICS: Final = ("mtu", "hop limit")
+"""Settings of a route that are among its metrics."""
 _OF_SESSIONS: Final = frozenset({"frr", "bgp session"})
 """Kinds of objects whose names may have that of a port."""
 
@@ -56,6 +59,8 @@ class DifferingSetting:
     """The interface that the object belongs to; empty for none."""
     protocol: str = ""
     """The protocol of a route as it is, like ``bgp``; empty for other objects and routes that are missing."""
+    route: str = ""
+    """A unicast route as it is, after its prefix, as ip-route(8) takes it; empty for other objects."""
     intended: bool = False
     """Whether one node of its role may have it by intent, like a neighbour outside of the fabric."""
     harmless: bool = False
@@ -87,11 +92,18 @@ def with_differences(
     places = _places_of(found)
     placement = FabricRoles(recording.topology)
     intentions = Intentions(known, placement)
-    protocols = {(name, each.identity): each.protocol for name, node in known.items() for each in node.routes}
+    differs = {(each.node, each.object) for each in differences if each.kind == "route"}
+    routes = {
+        (name, each.identity): each
+        for name, node in known.items()
+        for each in node.routes
+        if (name, each.identity) in differs
+    }
     settings = [
         replace(
             _setting(each, () if intentions.is_harmless(each) else places, recording.topology),
-            protocol=protocols.get((each.node, each.object), ""),
+            protocol=route.protocol if (route := routes.get((each.node, each.object))) else "",
+            route=words_as_it_is(route) if route else "",
             intended=intentions.is_possible(each),
             harmless=intentions.is_harmless(each),
         )
@@ -154,9 +166,9 @@ def _explained(differences: Sequence[Difference]) -> list[Difference]:
     """Leave out what another difference explains.
 
     That is a port that differs from the other end of its link, if that end differs from the plan or its siblings. It
-    is also the gateway of a route whose next hops differ, and the gateway and MTU of one that should not exist. The
-    metrics of a route contain its MTU, and a command that sets it makes the route a manual one. The options of a port
-    of a bridge or bond follow from its master.
+    is also the gateway of a route whose next hops differ, and each property of one that should not exist. The
+    metrics of a route contain its MTU and hop limit, and a command that sets them makes the route a manual one. The
+    options of a port of a bridge or bond follow from its master.
     """
     changed = {
         (f"{each.node}:{each.interface}", each.kind, each.field)
@@ -170,11 +182,11 @@ def _explained(differences: Sequence[Difference]) -> list[Difference]:
         if each.kind == "interface" and each.field.startswith("port ") and (each.node, each.object) in moved:
             return True
         of_route = [field for field in (PRESENCE, "next hops") if (each.node, each.object, field) in routes]
-        of_mtu = (each.node, each.object, "mtu") in routes and not of_route
+        of_metrics = not of_route and any((each.node, each.object, field) in routes for field in _OF_METRICS)
         return each.kind == "route" and (
             (each.field == "gateway" and bool(of_route))
-            or (each.field == "mtu" and PRESENCE in of_route)
-            or (each.field in {"metrics", "protocol"} and of_mtu)
+            or (each.field in {*_OF_METRICS, "prefsrc"} and PRESENCE in of_route)
+            or (each.field in {"metrics", "protocol"} and of_metrics)
         )
 
     return [

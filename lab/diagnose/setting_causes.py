@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.comparisons.frr_lines import is_definition
-from lab.diagnose.causes.setting_fixes import EITHER, is_unlearned, remedies
+from lab.diagnose.causes.route_fixes import is_unlearned
+from lab.diagnose.causes.setting_fixes import EITHER, remedies
 from lab.diagnose.causes.setting_kinds import INFERRED, SettingReach, kind_of
 from lab.diagnose.consequences import TIMERS, is_quiet, is_state, peer_of, takes_sessions_down
 from lab.diagnose.conservation.locations import PacketEffect

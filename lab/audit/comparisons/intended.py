@@ -12,6 +12,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_interface, ip_net
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.difference import PRESENCE, PRESENT
+from lab.audit.objects.kernel_objects import DROPPING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,8 +48,8 @@ class Intentions:
     def is_possible(self, found: Difference) -> bool:
         """Return whether an object leads out of the fabric: one node of its role can have it.
 
-        That is a session, also one that is down, a new line of FRR, or a new interface without a cable. Lines about
-        sessions and prefixes of the fabric itself are not.
+        That is a session, also one that is down, a new line of FRR, a new interface without a cable, or a route that
+        drops packets to no node. Lines about sessions and prefixes of the fabric itself are not.
         """
         if found.kind in {"bgp session", "bfd session"}:
             names = found.object.removeprefix(found.kind).split()
@@ -57,7 +58,14 @@ class Intentions:
             return False
         if found.kind == "interface":
             return (found.node, found.interface) not in self.placement.peers
+        if found.kind == "route":
+            return self._is_possible_route(found)
         return found.kind == "frr" and self._is_possible_line(found)
+
+    def _is_possible_route(self, found: Difference) -> bool:
+        prefix = found.object.removeprefix("route").split()[:1]
+        dropping = found.value.rpartition(" ")[2] in DROPPING
+        return dropping and not prefix[0].endswith("/0") and not self._is_of_others(found.node, prefix[0])
 
     def _is_possible_line(self, found: Difference) -> bool:
         line = found.object.removeprefix("frr ").rpartition(" / ")[2]

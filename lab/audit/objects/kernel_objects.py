@@ -14,6 +14,8 @@ PROXY_ENTRY: Final = "proxy "
 """In the name of an entry, before the address that a node answers for."""
 MAIN: Final = "main"
 """The name of the main routing table (ip-route(8))."""
+DROPPING: Final = frozenset({"blackhole", "unreachable", "prohibit", "throw"})
+"""Types of routes that drop packets, or end the lookup of a table (ip-route(8))."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,8 @@ class NftRuleAudit(AuditedObject):
     """Its expressions; ``policy ...`` for a base chain."""
     packets: int
     bytes: int
+    interface: str = ""
+    """The device of a chain of the family netdev; "" for chains of all interfaces."""
 
 
 @dataclass(frozen=True, slots=True)

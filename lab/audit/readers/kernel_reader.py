@@ -27,6 +27,7 @@ from lab.audit.objects.kernel_objects import (
     RuleAudit,
     VlanAudit,
 )
+from lab.audit.readers.namespace_files import read_ipv6_mtus_here
 from lab.dataplane.impair import FILTER_NAMES
 from lab.errors import CommandFailed
 from lab.kernel.netlink.client import NetlinkClient, dump, netlink_socket
@@ -67,6 +68,10 @@ _NICS: Final = frozenset({"", "veth"})
 """Kinds of interfaces whose offloads are compared. Those of bridges and bonds follow from their members."""
 NO_MULTICAST: Final = "NOMULTICAST"
 """The option of an interface that joins no group (``ip link set multicast off``): ND and OSPF do not work there."""
+_SEGMENTATION: Final = {"gso_max_size": 65_536, "gso_max_segs": 65_535, "gro_max_size": 65_536}
+"""Limits of packets that the stack builds or segments (ip-link(8)), with their defaults in <linux/netdevice.h>."""
+IPV6_MTU: Final = "ipv6 mtu"
+"""The option of an interface whose MTU for IPv6 is another one than its own (``net.ipv6.conf.INTERFACE.mtu``)."""
 _HOOKS: Final = {"clsact": ("ingress", "egress"), "ingress": ("ingress",)}
 _FILTERLESS: Final = frozenset({"noqueue", "pfifo_fast", "fq_codel", "mq", "pfifo", "tbf"})
 _COUNTED: Final = ("bytes", "packets", "drops", "overlimits", "requeues", "backlog", "qlen")
@@ -117,8 +122,9 @@ def read_kernel(namespace: Namespace) -> KernelState:
     tables = _bridge_tables(namespace) if bridged else [[], []]
     ports = [str(each["ifname"]) for each in shown if _kind(each) in _NICS and "LOOPBACK" not in each["flags"]]
     offloads = namespace.inside(lambda: tuning.offloads(ports))
+    mtus = namespace.inside(lambda: read_ipv6_mtus_here(ports))
     return KernelState(
-        interfaces=tuple(_interface(each, offloads) for each in shown),
+        interfaces=tuple(_interface(each, offloads, mtus) for each in shown),
         addresses=tuple(address for each in shown for address in _addresses(each)),
         routes=tuple(parse_routes(routes)),
         rules=(*(_rule("inet", each) for each in rules), *_rules_of_ipv6(namespace)),
@@ -152,7 +158,7 @@ def _kind(shown: Shown) -> str:
     return str(shown.get("linkinfo", {}).get("info_kind", ""))
 
 
-def _interface(shown: Shown, offloads: Mapping[str, tuple[str, ...]]) -> InterfaceAudit:
+def _interface(shown: Shown, offloads: Mapping[str, tuple[str, ...]], ipv6_mtus: Mapping[str, int]) -> InterfaceAudit:
     info = shown.get("linkinfo", {})
     options = {
         **_flat(info.get("info_data", {})),
@@ -163,6 +169,11 @@ def _interface(shown: Shown, offloads: Mapping[str, tuple[str, ...]]) -> Interfa
         options[NO_MULTICAST] = "yes"
     if shown["ifname"] in offloads:
         options["offloads"] = as_text(offloads[shown["ifname"]])
+        options |= {
+            name: str(shown[name]) for name, usual in _SEGMENTATION.items() if shown.get(name, usual) != usual
+        }
+    if ipv6_mtus.get(shown["ifname"], shown["mtu"]) != shown["mtu"]:
+        options[IPV6_MTU] = str(ipv6_mtus[shown["ifname"]])
     if "xdp" in shown:
         options["xdp"] = _compact(shown["xdp"])
     received, sent = (shown.get("stats64", {}).get(way, {}) for way in ("rx", "tx"))

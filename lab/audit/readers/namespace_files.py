@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from lab.audit.objects.kernel_objects import SysctlAudit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 _ROOT: Final = "/proc/sys/net"
@@ -71,6 +71,12 @@ def _read(path: str | Path) -> str | None:
         return None
     finally:
         os.close(descriptor)
+
+
+def read_ipv6_mtus_here(interfaces: Iterable[str]) -> dict[str, int]:
+    """Return the MTUs, in bytes, that IPv6 of the calling thread's namespace uses, of interfaces that have IPv6."""
+    said = {each: _read(f"{_ROOT}/ipv6/conf/{each}/mtu") for each in interfaces}
+    return {name: int(mtu) for name, mtu in said.items() if mtu and mtu.isdigit()}
 
 
 def read_stack_counters_here() -> dict[str, int]:

@@ -41,13 +41,16 @@ def has_tables_here() -> bool:
 
 
 def parse_ruleset(said: Mapping[str, Any]) -> Iterator[NftRuleAudit]:
-    """Yield the rules and base chains of ``nft -j list ruleset``."""
+    """Yield the rules and base chains of ``nft -j list ruleset``. Those of netdev belong to their device."""
+    device_of: dict[str, str] = {}
     for entry in said.get("nftables", ()):
         if "policy" in (chain := entry.get("chain", {})):
-            where = f"{chain['family']} {chain['table']} {chain['name']}"
+            where = _name_of(chain)
+            device_of[where] = str(chain.get("dev", "")) if isinstance(chain.get("dev", ""), str) else ""
             yield NftRuleAudit(
-                chain=where, rule=f"hook {chain.get('hook', '')} policy {chain['policy']}", packets=0, bytes=0
-            )
+                chain=where, rule=f"hook {chain.get('hook', '')} policy {chain['policy']}", packets=0, bytes=0,
+                interface=device_of[where],
+            )  # fmt: skip
         if rule := entry.get("rule"):
             counters = [each["counter"] for each in rule["expr"] if isinstance(each.get("counter"), dict)]
             yield NftRuleAudit(
@@ -55,4 +58,9 @@ def parse_ruleset(said: Mapping[str, Any]) -> Iterator[NftRuleAudit]:
                 rule=json.dumps([each for each in rule["expr"] if "counter" not in each], sort_keys=True),
                 packets=sum(int(each.get("packets", 0)) for each in counters),
                 bytes=sum(int(each.get("bytes", 0)) for each in counters),
+                interface=device_of.get(f"{rule['family']} {rule['table']} {rule['chain']}", ""),
             )
+
+
+def _name_of(chain: Mapping[str, Any]) -> str:
+    return f"{chain['family']} {chain['table']} {chain['name']}"

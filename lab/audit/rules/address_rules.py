@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 from lab.audit.difference import ABSENT, PRESENCE, PRESENT, UNLIKE, Difference
 from lab.audit.objects.kernel_objects import NeighbourAudit
 from lab.audit.objects.routing_objects import MAPPED
-from lab.audit.placement import FEWEST
+from lab.audit.placement import FEWEST, is_of_most
 from lab.audit.rules.route_widths import RULE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from lab.audit.audited import FabricAudit, NodeAudit
     from lab.audit.objects.kernel_objects import AddressAudit, InterfaceAudit
@@ -30,10 +30,23 @@ _ROUTER_ID: Final = re.compile(
 """A line of FRR's configuration with a router ID, or with a NET, which contains the system ID of IS-IS."""
 
 
-def of_neighbours(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
-    """Yield neighbours on a port whose MAC no interface of the other end has, and addresses answered for."""
+def usual_proxies(state: FabricAudit, placement: FabricRoles) -> set[str]:
+    """Return the nodes that answer for addresses like most nodes of their tier: they are intended."""
+    having = [name for name, node in state.nodes.items() if any(each.proxy for each in node.neighbours)]
+    tiers = Counter(placement.roles(name, "")[0] for name in state.nodes)
+    count = Counter(placement.roles(name, "")[0] for name in having)
+    return {name for name in having if is_of_most(count[role := placement.roles(name, "")[0]], tiers[role])}
+
+
+def of_neighbours(
+    node: NodeAudit, state: FabricAudit, placement: FabricRoles, *, proxies: bool = True
+) -> Iterator[Difference]:
+    """Yield neighbours on a port whose MAC no interface of the other end has.
+
+    With ``proxies``, also the addresses of others that the node answers for.
+    """
     for each in node.neighbours:
-        if each.proxy and any(each.address in other.bare_addresses() for other in state.nodes.values()):
+        if proxies and each.proxy and any(each.address in other.bare_addresses() for other in state.nodes.values()):
             yield Difference.of(node.name, each, PRESENCE, PRESENT, ABSENT, RULE)
         peer = placement.peers.get((node.name, each.interface))
         there = state.nodes.get(peer.node) if peer is not None else None
@@ -90,7 +103,7 @@ def _is_usual(names: Collection[str], state: FabricAudit, placement: FabricRoles
     """Return whether some nodes are most nodes of one tier: what these have in common is intended."""
     tiers = Counter(placement.roles(name, "")[0] for name in state.nodes)
     found = {placement.roles(name, "")[0] for name in names}
-    return len(found) == 1 and len(names) >= FEWEST and 2 * len(names) > tiers[found.pop()]
+    return len(found) == 1 and is_of_most(len(names), tiers[found.pop()])
 
 
 def of_router_ids(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
@@ -120,7 +133,7 @@ def of_owners(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference
     """Yield addresses of several nodes. A gateway that several switches share is on an interface without a cable.
 
     Hosts in different VLANs may have the same address: tenants can use the same subnets. If only one of the owners
-    has it in the network of its link, the others are wrong.
+    has it in the network of its link, the others are wrong. Addresses of anycast are left out.
     """
     owners: dict[str, list[tuple[str, AddressAudit]]] = defaultdict(list)
     for node in state.nodes.values():
@@ -128,13 +141,44 @@ def of_owners(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference
             shared = each.interface != "lo" and (node.name, each.interface) not in placement.peers
             if each.scope == "global" and not (shared and placement.topology.node(node.name).role.is_switch):
                 owners[each.address.partition("/")[0]].append((node.name, each))
+    unique = _unique_loopbacks(owners, state)
     for found in (each for every in owners.values() for each in _of_one_vlan(every, state, placement)):
         names = dict.fromkeys(name for name, _ in found)
-        if len(names) > 1:
+        if len(names) > 1 and not _is_anycast(found, unique, placement):
             linked = [each for each in found if _is_in_a_link_s_network(*each, state, placement)]
             owner = linked[0][0] if len(linked) == 1 else "one node"
             for name, address in [each for each in found if each not in linked] if len(linked) == 1 else found:
                 yield Difference.of(name, address, "owner", ", ".join(names), owner, RULE)
+
+
+def _unique_loopbacks(
+    owners: Mapping[str, Sequence[tuple[str, AddressAudit]]], state: FabricAudit
+) -> dict[int, Counter[str]]:
+    """Return the number of addresses in each node's loopback that no other node has, by IP version."""
+    found = {version: Counter(dict.fromkeys(state.nodes, 0)) for version in (4, 6)}
+    for address, having in owners.items():
+        names = {name for name, _ in having}
+        if len(names) == 1 and any(each.interface == "lo" for _, each in having):
+            found[ip_interface(address).version].update(names)
+    return found
+
+
+def _is_anycast(
+    found: Sequence[tuple[str, AddressAudit]], unique: Mapping[int, Counter[str]], placement: FabricRoles
+) -> bool:
+    """Return whether several nodes of a tier have an address by intent, in their loopbacks (RFC 4786).
+
+    None of them lacks an address of its own: a node with another one's address has fewer of these than its siblings,
+    or that other one has. Of two owners, siblings have to show how many are usual.
+    """
+    if any(each.interface != "lo" for _, each in found):
+        return False
+    own = unique[ip_interface(found[0][1].address).version]
+    roles = {placement.roles(name, "")[0] for name, _ in found}
+    tier = [name for name in own if placement.roles(name, "")[0] in roles]
+    counts = Counter(own[name] for name in tier)
+    usual = max(number for number, having in counts.items() if having == max(counts.values()))
+    return len(roles) == 1 and len(tier) >= FEWEST and all(own[name] >= usual for name, _ in found)
 
 
 def _of_one_vlan(

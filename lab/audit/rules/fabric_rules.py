@@ -13,9 +13,18 @@ from lab.audit.rules.address_rules import (
     of_owners,
     of_router_ids,
     of_unused_addresses,
+    usual_proxies,
 )
 from lab.audit.rules.port_rules import of_links, of_port
-from lab.audit.rules.route_rules import of_defaults, of_gateways, of_overrides, of_route_mtus, of_sources
+from lab.audit.rules.route_rules import (
+    of_defaults,
+    of_gateways,
+    of_hop_limits,
+    of_overrides,
+    of_route_mtus,
+    of_sources,
+    proxied_gateways,
+)
 from lab.audit.rules.route_widths import of_widths
 from lab.audit.rules.session_rules import of_advertisements, of_bfd, of_sessions
 
@@ -31,21 +40,22 @@ def of_rules(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
     found: list[Difference] = []
     every = state.nodes.values()
     state = replace(state, nodes={each.name: each for each in every if "address" not in unread_kinds(each)})
+    gateways, proxies = proxied_gateways(state, placement), usual_proxies(state, placement)
     for node in every:
         found += of_links(node, state, placement)
         found += of_sessions(node)
         found += of_bfd(node, state, placement)
         found += of_advertisements(node, state, placement)
-        found += of_gateways(node, state, placement)
+        found += of_gateways(node, state, placement, gateways.get(node.name, ()))
         found += of_route_mtus(node, placement)
         found += of_sources(node, state, placement)
-        found += of_neighbours(node, state, placement)
+        found += of_neighbours(node, state, placement, proxies=node.name not in proxies)
         found += of_mapped_gateways(node, state, placement)
         found += of_unused_addresses(node, placement)
         for port in node.ports:
             found += of_port(node.name, port, roce=roce)
     return [
         *found, *of_owners(state, placement), *of_overrides(state, placement), *of_widths(state, placement.topology),
-        *of_defaults(state, placement),
+        *of_defaults(state, placement), *of_hop_limits(state, placement),
         *of_router_ids(state, placement), *of_macs(state, placement),
     ]  # fmt: skip

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import replace
-from ipaddress import ip_interface, ip_network
-from typing import TYPE_CHECKING, Final
+from ipaddress import collapse_addresses, ip_interface, ip_network
+from typing import TYPE_CHECKING, Any, Final
 
 from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference
+from lab.audit.objects.kernel_objects import DROPPING
 from lab.audit.objects.routing_objects import MAPPED
-from lab.audit.placement import FEWEST
+from lab.audit.placement import FEWEST, is_of_most
 from lab.audit.rules.route_widths import RULE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from lab.audit.audited import FabricAudit, NodeAudit
     from lab.audit.objects.kernel_objects import RouteAudit
@@ -27,10 +28,15 @@ _ZEROCONF: Final = ip_network("169.254.0.0/16")
 """The network that network managers have a manual route to on any port (RFC 3927 section 2.6.2)."""
 _OWN_MTU: Final = re.compile(r'"mtu": (\d+)')
 """The MTU in the metrics of a route."""
+_OWN_HOP_LIMIT: Final = re.compile(r'"hoplimit": (\d+)')
+NO_LIMIT: Final = "none"
+"""The hop limit of a route that has none of its own."""
 
 
-def of_gateways(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
-    """Yield routes by a port whose gateway is no address of the other end."""
+def of_gateways(
+    node: NodeAudit, state: FabricAudit, placement: FabricRoles, proxied: Collection[str]
+) -> Iterator[Difference]:
+    """Yield routes by a port whose gateway is no address of the other end. ``proxied`` are those of its tier."""
     for route in node.routes:
         for hop in route.next_hops:
             match hop.split():
@@ -38,7 +44,7 @@ def of_gateways(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> 
                     peer = placement.peers[node.name, device]
                     there = state.nodes.get(peer.node)
                     if there is None or (
-                        gateway in {MAPPED, *_reachable(peer.interface, there, state)}
+                        gateway in {MAPPED, *proxied, *_reachable(peer.interface, there, state)}
                         and not (_is_manual(route) and _is_of_another_port(gateway, peer, there, placement))
                     ):
                         continue
@@ -46,6 +52,29 @@ def of_gateways(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> 
                         expected = _right_gateway(route, peer, there)
                         wrong = Difference.of(node.name, route, "gateway", gateway, expected, RULE)
                         yield replace(wrong, interface=device)
+
+
+def proxied_gateways(state: FabricAudit, placement: FabricRoles) -> dict[str, frozenset[str]]:
+    """Return for each node the gateways that no node has, and that most nodes of its tier use.
+
+    They are intended: a switch answers ARP requests for them in place of an owner (RFC 1027), or entries of the
+    neighbour table have their MAC.
+    """
+    owned = {address for node in state.nodes.values() for address in node.bare_addresses()}
+    tiers: dict[str, list[set[str]]] = defaultdict(list)
+    for name, node in state.nodes.items():
+        tiers[placement.roles(name, "")[0]].append(_manual_gateways(node) - owned)
+    usual = {
+        role: frozenset(each for each, having in Counter(each for one in every for each in one).items()
+                        if is_of_most(having, len(every)))
+        for role, every in tiers.items()
+    }  # fmt: skip
+    return {name: usual[placement.roles(name, "")[0]] for name in state.nodes}
+
+
+def _manual_gateways(node: NodeAudit) -> set[str]:
+    hops = (hop.split() for route in node.routes if _is_manual(route) for hop in route.next_hops)
+    return {words[1] for words in hops if words[0] == "via"}
 
 
 def _is_of_another_port(gateway: str, peer: Endpoint, there: NodeAudit, placement: FabricRoles) -> bool:
@@ -104,6 +133,30 @@ def of_route_mtus(node: NodeAudit, placement: FabricRoles) -> Iterator[Differenc
             yield Difference.of(node.name, route, "mtu", found[1], str(usual), RULE)
 
 
+def of_hop_limits(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield routes with another hop limit than most routes of the same origin in their tier (ip-route(8)).
+
+    Packets of a node end on their way if it is too small. Other metrics, apart from the MTU, are those of TCP.
+    """
+    groups: dict[tuple[str, str], list[tuple[str, RouteAudit]]] = defaultdict(list)
+    for name, node in state.nodes.items():
+        for route in node.routes:
+            if route.type == "unicast" and any((name, port) in placement.peers for port in _ports_of(route)):
+                groups[placement.roles(name, "")[0], route.protocol].append((name, route))
+    for group in groups.values():
+        limits = Counter(_hop_limit(route) for _, route in group)
+        usual, number = limits.most_common(1)[0]
+        if is_of_most(number, len(group)) and len(limits) > 1:
+            for name, route in group:
+                if (limit := _hop_limit(route)) != usual:
+                    yield Difference.of(name, route, "hop limit", limit, usual, RULE)
+
+
+def _hop_limit(route: RouteAudit) -> str:
+    found = _OWN_HOP_LIMIT.search(route.options.get("metrics", ""))
+    return found[1] if found else NO_LIMIT
+
+
 def of_sources(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
     """Yield routes by a port that use a source address to which no other node has a route (``src`` of ip-route(8)).
 
@@ -138,7 +191,8 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
 
     A route to fewer addresses takes precedence over those that are learned (RFC 1812 section 5.2.4.3), as a blackhole
     or over one path of several. A default route does if its node has that of most nodes, too, with a larger metric in
-    the same table.
+    the same table. Routes that drop packets are returned whatever they lead to, and routes that together are the
+    default route of siblings are not.
     """
     targets = {
         ip_interface(each.address).ip
@@ -151,6 +205,11 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
     having: Counter[tuple[str, str]] = Counter()
     for name, node in state.nodes.items():
         having.update({(role_of[name], _target(route)) for route in node.routes if _is_manual(route)})
+    defaults: dict[str, list[RouteAudit]] = defaultdict(list)
+    for name, node in state.nodes.items():
+        for route in node.routes:
+            if route.prefix.endswith("/0") and 2 * having[role_of[name], _target(route)] > siblings[role_of[name]]:
+                defaults[role_of[name]].append(route)
     found: list[Difference] = []
     for name, node in state.nodes.items():
         role = role_of[name]
@@ -163,7 +222,10 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
             if 2 * having[role, _target(route)] >= most or not first:
                 continue
             network = ip_network(route.prefix, strict=False)
-            if is_default or (network != _ZEROCONF and any(each in network and each not in own for each in targets)):
+            others = any(each in network and each not in own for each in targets)
+            if is_default or (network != _ZEROCONF and (others or route.type in DROPPING)):
+                if others and any(_is_part_of(route, each, node) for each in defaults[role]):
+                    continue
                 value = f"{PRESENT}: {', '.join(route.next_hops) or route.type}"
                 found.append(Difference.of(name, route, PRESENCE, value, ABSENT, RULE))
     return found
@@ -196,9 +258,45 @@ def of_defaults(state: FabricAudit, placement: FabricRoles) -> Iterator[Differen
             if other is not None and (other.type != known.type or _ports_of(other) != ports):
                 value = ", ".join(other.next_hops) if other.type == known.type else other.type
                 yield Difference.of(node.name, other, "next hops", value, expected, RULE)
-            elif other is None and not any(each.type == known.type for each in same):
+            elif (
+                other is None
+                and not any(each.type == known.type for each in same)
+                and not _has_like(node, known, ports)
+            ):
                 absent = f"{PRESENT}: protocol {known.protocol}, {expected}"
                 yield Difference.of(node.name, known, PRESENCE, ABSENT, absent, RULE)
+
+
+def _is_part_of(route: RouteAudit, default: RouteAudit, node: NodeAudit) -> bool:
+    """Return whether a route and others of its node are together a default route, by the same ports in one table.
+
+    Like 0.0.0.0/1 and 128.0.0.0/1, by which a VPN takes precedence over a default route without removing it.
+    """
+    parts: list[Any] = [
+        ip_network(each.prefix, strict=False)
+        for each in node.routes
+        if each.type == default.type and each.table == default.table and _ports_of(each) == _ports_of(default)
+        and (":" in each.prefix) == (":" in default.prefix) and _is_manual(each) and not each.prefix.endswith("/0")
+    ]  # fmt: skip
+    covered = ip_network(default.prefix) in collapse_addresses(parts)
+    return covered and ip_network(route.prefix, strict=False) in parts
+
+
+def _has_like(node: NodeAudit, default: RouteAudit, ports: tuple[str, ...]) -> bool:
+    """Return whether a node has routes like a default route by some ports: to all addresses, or in another table.
+
+    That is one that a rule looks up, or of the VRF of the ports.
+    """
+    if any(_is_part_of(each, default, node) for each in node.routes if _ports_of(each) == ports):
+        return True
+    looked_up = {each.action.removeprefix("lookup ") for each in node.rules if each.action.startswith("lookup ")}
+    masters = {each.master for each in node.interfaces if each.name in ports and each.master}
+    in_vrf = any(each.kind == "vrf" and each.name in masters for each in node.interfaces)
+    return any(
+        route.prefix == default.prefix and route.type == default.type and _ports_of(route) == ports
+        for route in node.routes
+        if route.table in looked_up or (in_vrf and route.table != default.table)
+    )
 
 
 def _has_address(node: NodeAudit, ports: Sequence[str], prefix: str) -> bool:

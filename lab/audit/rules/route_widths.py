@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, unread_kinds
 from lab.audit.objects.kernel_objects import MAIN
-from lab.audit.placement import FEWEST
+from lab.audit.placement import FEWEST, is_of_most
 from lab.model.topology import Role
 from lab.routing.paths.distance import distances, switch_links
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from lab.audit.audited import FabricAudit, NodeAudit
     from lab.audit.objects.kernel_objects import RouteAudit
@@ -73,12 +73,29 @@ def _of_width(group: list[tuple[str, RouteAudit]]) -> Iterator[Difference]:
         return
     alike = Counter(_weights(route) for _, route in group if len(route.next_hops) == usual)
     weights, most = alike.most_common(1)[0]
+    by_prefix = {prefix: _usual_weights(routes) for prefix, routes in _by_prefix(group).items()}
     for node, route in group:
         if len(route.next_hops) != usual:
             value = ", ".join(route.next_hops) or route.type
             yield Difference.of(node, route, "next hops", value, f"{usual} next hops", RULE)
-        elif 2 * most > len(group) and (mine := _weights(route)) != weights:
+        elif 2 * most > len(group) and (mine := _weights(route)) not in {weights, by_prefix[route.prefix]}:
             yield Difference.of(node, route, _WEIGHTS, _shares(mine), _shares(weights), RULE)
+
+
+def _by_prefix(group: Iterable[tuple[str, RouteAudit]]) -> dict[str, list[RouteAudit]]:
+    found: dict[str, list[RouteAudit]] = defaultdict(list)
+    for _, route in group:
+        found[route.prefix].append(route)
+    return found
+
+
+def _usual_weights(routes: Sequence[RouteAudit]) -> tuple[int, ...] | None:
+    """Return the weights of most routes of several switches to one network; None if they differ.
+
+    They are intended, for example because the links to its switch have different rates.
+    """
+    weights, count = Counter(map(_weights, routes)).most_common(1)[0]
+    return weights if is_of_most(count, len(routes)) else None
 
 
 def _shares(weights: tuple[int, ...]) -> str:

@@ -7,11 +7,12 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.comparisons.frr_lines import is_definition
-from lab.audit.difference import UNLIKE
+from lab.audit.difference import ABSENT, UNLIKE
 from lab.audit.objects.routing_objects import MAPPED
 from lab.audit.placement import ADDRESS, generic
-from lab.audit.rules.route_widths import ADVERTISED, LEARNED
-from lab.diagnose.causes.setting_kinds import is_filter_hook
+from lab.audit.rules.route_widths import ADVERTISED
+from lab.diagnose.causes.route_fixes import is_unlearned, leading, of_route
+from lab.diagnose.causes.setting_kinds import is_filter_hook, is_new
 from lab.routing.frr_secrets import has_hidden_secret
 
 if TYPE_CHECKING:
@@ -36,11 +37,11 @@ def remedies(settings: Iterable[DifferingSetting]) -> list[str]:
     """
     settings = list(settings)
     choices, settings = _of_either_end(settings)
-    hooks = {(each.node, each.interface) for each in settings if is_filter_hook(each) and _is_new(each)}
+    hooks = {(each.node, each.interface) for each in settings if is_filter_hook(each) and is_new(each)}
     settings = [each for each in settings if each.kind != "filter" or (each.node, each.interface) not in hooks]
     mine = sorted(
         settings,
-        key=lambda each: (not (each.kind == "frr" and _is_new(each)), _is_definition(each), not _creates(each)),
+        key=lambda each: (not (each.kind == "frr" and is_new(each)), _is_definition(each), not _creates(each)),
     )
     of_object: dict[tuple[str, str], list[DifferingSetting]] = {}
     for each in mine:
@@ -59,12 +60,12 @@ def remedies(settings: Iterable[DifferingSetting]) -> list[str]:
             continue
         if each.setting.startswith("port ") and any(other.setting == "master" for other in same):
             continue  # an option of the bridge that the interface should not be in
-        leading = _leading(same) if each.kind == "route" else each
-        if is_unlearned(leading) and leading.setting != ADVERTISED:
-            if leading.node in lacking:
+        first = leading(same) if each.kind == "route" else each
+        if is_unlearned(first) and first.setting != ADVERTISED:
+            if first.node in lacking:
                 continue
-            lacking.add(leading.node)
-        found[remedy(leading, same)] = None
+            lacking.add(first.node)
+        found[remedy(first, same)] = None
     return [*choices, *found]
 
 
@@ -87,25 +88,6 @@ def _of_either_end(settings: Sequence[DifferingSetting]) -> tuple[list[str], lis
     return list(choices), [each for each in settings if id(each) not in done]
 
 
-def is_unlearned(setting: DifferingSetting) -> bool:
-    """Return whether a difference is a route that no daemon learned, or not over all paths."""
-    if setting.kind != "route" or setting.setting == ADVERTISED:
-        return setting.kind == "route"
-    if setting.protocol not in {"", *LEARNED}:
-        return False
-    if setting.setting == "presence":
-        return setting.value.startswith("absent") and not _NOT_LEARNED.search(setting.expected)
-    if setting.setting != "next hops" or not setting.value.startswith(("via ", "dev ", "none")):
-        return False  # like a blackhole, which no neighbour advertises
-    hops, expected = ({*said.split(", ")} for said in (setting.value, setting.expected))
-    return setting.expected.endswith("next hops") or hops < expected
-
-
-def _leading(route: Sequence[DifferingSetting]) -> DifferingSetting:
-    """Return the setting of a route that says most about it: whether it should exist, or its next hops."""
-    return min(route, key=lambda each: _LEADING.get(each.setting, len(_LEADING)))
-
-
 def remedy(setting: DifferingSetting, same: Sequence[DifferingSetting] = ()) -> str:
     """Return the command that gives a setting its expected value, for the node as it is; prose if there is none.
 
@@ -119,7 +101,7 @@ def remedy(setting: DifferingSetting, same: Sequence[DifferingSetting] = ()) -> 
     if _is_secret(setting):
         return _of_secret(setting)
     if setting.kind == "route" and words:
-        command = _of_route(setting, words, same)
+        command = of_route(setting, words, same)
     else:
         make = _REMEDIES.get(setting.kind)
         command = make(setting, words) if make and words else ""
@@ -143,13 +125,15 @@ def _of_intended(setting: DifferingSetting) -> str:
     """Return how to see what one node may have by intent: removing it may end a real session."""
     shown = shlex.join(["-c", "show running-config"])
     what = setting.object.removeprefix("frr ")
-    command = f"exec {setting.node} -- ip address" if setting.kind == "interface" else f"vtysh {setting.node} {shown}"
+    by_kind = {"interface": "ip address", "route": "ip route show table all"}
+    asking = by_kind.get(setting.kind)
+    command = f"exec {setting.node} -- {asking}" if asking else f"vtysh {setting.node} {shown}"
     return f"find out whether {setting.node} should have {what}: rocelab {command}"
 
 
 def _in_words(setting: DifferingSetting, words: list[str]) -> str:
     """Return what to do about a setting that no single command restores, with the command that shows it."""
-    if setting.kind == "nft" and len(words) > 3 and _is_new(setting):
+    if setting.kind == "nft" and len(words) > 3 and is_new(setting):
         return _of_nft(setting, words)
     if words and setting.setting == ADVERTISED:
         shown = shlex.join(["-c", "show running-config"])
@@ -167,47 +151,9 @@ def _in_words(setting: DifferingSetting, words: list[str]) -> str:
     return f"give {setting.object} of {setting.node} its value of before: {setting.setting} {setting.expected}"
 
 
-def _is_new(setting: DifferingSetting) -> bool:
-    return setting.setting == "presence" and setting.expected.startswith("absent")
-
-
-def _of_route(setting: DifferingSetting, words: list[str], same: Sequence[DifferingSetting]) -> str:
-    version = 6 if ":" in words[0] else 4
-    family = "-6 " if version == 6 else ""
-    if _is_new(setting):
-        return f"ip {family}route del {' '.join(words)}"
-    if is_unlearned(setting):
-        return ""  # a manual route would take the place of what the daemon learns later
-    protocol = next((each.expected for each in same if each.setting == "protocol"), setting.protocol)
-    hops: list[str] = []
-    match setting.setting:
-        case "presence":
-            if found := _MANUAL.search(setting.expected):
-                protocol, hops = found[1], _NEXT_HOP.findall(found[2])
-        case "next hops":
-            hops = setting.expected.split(", ") if setting.expected.startswith(("via ", "dev ")) else []
-        case "gateway":
-            if (found := _GATEWAY.match(setting.expected)) and setting.interface:
-                protocol, hops = protocol or found[2] or "", [f"via {found[1]} dev {setting.interface}"]
-    if not hops:
-        return ""
-    through = [_next_hop(each, version) for each in hops]
-    way = through[0] if len(through) == 1 else " ".join(f"nexthop {each}" for each in through)
-    proto = f"proto {protocol} " if protocol else ""
-    return f"ip {family}route replace {' '.join(words)} {proto}{way}"
-
-
-def _next_hop(audited: str, version: int) -> str:
-    """Return a next hop as ip-route(8) takes it: without its state, and with the family of another one."""
-    words = [word for word in audited.split() if word not in {"dead", "linkdown"}]
-    if version == 4 and words[:1] == ["via"] and ":" in "".join(words[1:2]):
-        words.insert(1, "inet6")
-    return " ".join(words)
-
-
 def _of_rule(setting: DifferingSetting, words: list[str]) -> str:
     family = "-6 " if words[0] == "inet6" else ""
-    if _is_new(setting):
+    if is_new(setting):
         return f"ip {family}rule del pref {' '.join(words[1:])}"
     action = setting.expected.removeprefix("present: action ")
     lost = setting.setting == "presence" and setting.value.startswith("absent") and action != setting.expected
@@ -221,7 +167,7 @@ def _of_frr(setting: DifferingSetting, _: list[str]) -> str:
     if _is_lost_section(setting):
         return ""
     if setting.setting == "presence":
-        line = line if not _is_new(setting) else line.removeprefix("no ") if line.startswith("no ") else f"no {line}"
+        line = line if not is_new(setting) else line.removeprefix("no ") if line.startswith("no ") else f"no {line}"
     else:
         contexts += [f"no {line}"] if line.endswith(_REMOVED_FIRST) else []
         line = f"{line} {setting.expected}"
@@ -237,7 +183,7 @@ def _is_secret(setting: DifferingSetting) -> bool:
 def _of_secret(setting: DifferingSetting) -> str:
     """Return what to do about a password or a key, in words: no recording has it."""
     line, where = setting.object.removeprefix("frr "), f"rocelab vtysh {setting.node}"
-    return f"remove {line}: {where}" if _is_new(setting) else f"enter the secret of {line} again: {where}"
+    return f"remove {line}: {where}" if is_new(setting) else f"enter the secret of {line} again: {where}"
 
 
 def _is_definition(setting: DifferingSetting) -> bool:
@@ -246,13 +192,13 @@ def _is_definition(setting: DifferingSetting) -> bool:
 
 def _creates(setting: DifferingSetting) -> bool:
     """Return whether a line of FRR is missing without which no other line can name its neighbour."""
-    return setting.kind == "frr" and not _is_new(setting) and bool(_CREATING.search(setting.object))
+    return setting.kind == "frr" and not is_new(setting) and bool(_CREATING.search(setting.object))
 
 
 def _is_lost_section(setting: DifferingSetting) -> bool:
     """Return whether a line of FRR's configuration is missing that begins a section of further lines."""
     line = setting.object.removeprefix("frr ").rpartition(" / ")[2]
-    missing = setting.setting == "presence" and not _is_new(setting)
+    missing = setting.setting == "presence" and not is_new(setting)
     return setting.kind == "frr" and missing and line.startswith(_SECTIONS)
 
 
@@ -293,15 +239,20 @@ def _of_sysctl(setting: DifferingSetting, words: list[str]) -> str:
 def _of_nft(setting: DifferingSetting, words: list[str]) -> str:
     """Return how to delete a rule, in words: its table may have others, like those of Docker's DNS."""
     base = words[3] == "hook"
+    if words[0].endswith("-legacy"):
+        program, table, chain = words[:3]
+        action = f"restore the policy of {chain}" if base else "delete the rule by its number"
+        shown = shlex.join([program, "-t", table, "-L", chain, "-n", "-v", "--line-numbers"])
+        return f"{action}: rocelab exec {setting.node} -- {shown}"
     action = "delete the chain if it is new, or restore its policy" if base else "delete the rule by its handle"
     return f"{action}: rocelab exec {setting.node} -- {shlex.join(['nft', '-a', 'list', 'chain', *words[:3]])}"
 
 
 def _of_filter(setting: DifferingSetting, words: list[str]) -> str:
     """Return how to delete a filter by its handle: others may have the same priority."""
-    if _is_new(setting) and words[2:3] == ["xfrm"]:
+    if is_new(setting) and words[2:3] == ["xfrm"]:
         return f"ip xfrm policy delete index {words[3]} dir {words[0]}"
-    if not _is_new(setting) or len(words) < 5:
+    if not is_new(setting) or len(words) < 5:
         return ""
     interface, hook, priority, kind, handle = words[:5]
     return f"tc filter del dev {interface} {hook} pref {priority} handle {handle} {kind}"
@@ -321,28 +272,28 @@ def _is_no_kind(setting: DifferingSetting) -> bool:
 
 
 def _of_qdisc(setting: DifferingSetting, words: list[str]) -> str:
-    return f"tc qdisc del dev {words[0]} parent {words[1]}" if is_filter_hook(setting) and _is_new(setting) else ""
+    return f"tc qdisc del dev {words[0]} parent {words[1]}" if is_filter_hook(setting) and is_new(setting) else ""
 
 
 def _of_address(setting: DifferingSetting, words: list[str]) -> str:
     if setting.setting == "presence" and setting.value.startswith("absent") and len(words) > 1:
         return f"ip address add {words[0]} dev {words[1]}"
     owned = setting.setting == "owner" and (words[1:] == ["lo"] or setting.expected not in _NO_OWNER)
-    extra = _is_new(setting) or owned
+    extra = is_new(setting) or owned
     return f"ip address del {words[0]} dev {words[1]}" if extra and len(words) > 1 else ""
 
 
 def _of_vlan(setting: DifferingSetting, words: list[str]) -> str:
     if len(words) < 2:
         return ""
-    if _is_new(setting):
+    if is_new(setting):
         return f"bridge vlan del vid {words[0]} dev {words[1]}"
     flags = [word for word in setting.expected.lower().replace(",", " ").split() if word in {"pvid", "untagged"}]
     return " ".join([f"bridge vlan add vid {words[0]} dev {words[1]}", *flags])
 
 
 def _of_fdb(setting: DifferingSetting, words: list[str]) -> str:
-    if not _is_new(setting) or len(words) < 2:
+    if not is_new(setting) or len(words) < 2:
         return ""
     vlan = f" vlan {words[2]}" if len(words) > 2 and words[2].isdigit() else ""
     remote = words[-1] if len(words) > 2 and not words[-1].isdigit() else ""
@@ -354,17 +305,18 @@ def _of_interface(setting: DifferingSetting, words: list[str]) -> str:
     name, field, value = words[0], setting.setting, setting.expected
     on = {"yes": "up", "no": "down"}
     if field in _NUMBERS:
-        return f"ip link set {name} {_NUMBERS[field]} {value}"
+        option, usual = _NUMBERS[field]
+        return f"ip link set {name} {option} {usual if value == ABSENT else value}"
+    if field == _IPV6_MTU:
+        mtu = value if value.isdigit() else f"$(cat /sys/class/net/{name}/mtu)"
+        return f"rocelab exec {setting.node} -- sh -c {shlex.quote(f'sysctl -w net/ipv6/conf/{name}/mtu={mtu}')}"
     if field in _OFF:
         return f"ip link set {name} {_OFF[field]} {'off' if value == 'yes' else 'on'}"
-    if field == "up":
-        return f"ip link set {name} {on.get(value, 'up')}"
-    if field == "master":
-        return f"ip link set {name} " + ("nomaster" if value == "none" else f"master {value}")
-    if field.startswith("port ") and value != "absent":
+    if field.startswith("port ") and value != ABSENT:
         option = field.removeprefix("port ")
         return f"bridge link set dev {name} {option} {_BRIDGED.get(value, value)}"
-    return ""
+    simple = {"up": on.get(value, "up"), "master": "nomaster" if value == "none" else f"master {value}"}
+    return f"ip link set {name} {simple[field]}" if field in simple else ""
 
 
 def _of_port(setting: DifferingSetting, words: list[str]) -> str:
@@ -387,22 +339,20 @@ def _said(name: str, value: str) -> str:
 
 
 _MAC: Final = re.compile(r"\b[0-9a-f]{2}(?::[0-9a-f]{2}){5}\b")
-_LEADING: Final = {"presence": 0, "next hops": 1, "gateway": 2}
-"""Settings of a route, from the one that says most."""
-_GATEWAY: Final = re.compile(r"^([0-9a-f.:]+) of \S+?(?:, protocol (\S+))?$")
-"""The gateway that a route should have, and the protocol that it has."""
 _NO_OWNER: Final = frozenset({"one node", "absent"})
-_NOT_LEARNED: Final = re.compile(r"protocol (?:boot|static|kernel|dhcp|ra)\b")
-_MANUAL: Final = re.compile(r"type unicast, protocol (boot|static), next hops (.*)")
-"""The protocol and the next hops of a manual route that is missing, with further options."""
-_NEXT_HOP: Final = re.compile(r"(?:^|(?<=, ))(?:via \S+ )?dev [^,]+")
 _SECTIONS: Final = ("router ", "address-family ", "route-map ", "interface ", "vrf ", "bfd", "peer ")
 """Words that begin a section of FRR's configuration."""
 _CREATING: Final = re.compile(r" neighbor \S+ (peer-group$|interface( |$)|remote-as( |$))")
 """In lines that create a peer group or a neighbour."""
 _OFF: Final = {"NOARP": "arp", "NOMULTICAST": "multicast"}
 """Options of interfaces by the flags that turn them off (ip-link(8))."""
-_NUMBERS: Final = {"mtu": "mtu", "queue length": "txqueuelen"}
+_IPV6_MTU: Final = "ipv6 mtu"
+"""The MTU of a port for IPv6, which an audit leaves out if it is that of the port."""
+_NUMBERS: Final = {
+    "mtu": ("mtu", ""), "queue length": ("txqueuelen", ""), "gso_max_size": ("gso_max_size", "65536"),
+    "gso_max_segs": ("gso_max_segs", "65535"), "gro_max_size": ("gro_max_size", "65536"),
+}  # fmt: skip
+"""Settings of an interface with a number, as ip-link(8) names them, with the defaults that an audit leaves out."""
 _REMOVED_FIRST: Final = "ip ospf area"
 """The line whose value FRR only changes after it was removed."""
 _BRIDGED: Final = {"yes": "on", "no": "off", "True": "on", "False": "off"}

@@ -71,7 +71,7 @@ SETTING_KINDS: Final = (
     _kind(
         "mtu-differs", "a port or route has another MTU than its siblings or the other end of its link",
         "interface,port,route",
-        r"^mtu$", _LOSS, SettingReach.PORT, "mtu-black-hole vxlan-mtu", "Packets of full size do not pass.",
+        r"^(ipv6 )?mtu$", _LOSS, SettingReach.PORT, "mtu-black-hole vxlan-mtu", "Packets of full size do not pass.",
     ),
     _kind(
         "route-differs", "a route or rule takes precedence over those of its siblings", "route,rule", "", _LOSS,
@@ -196,3 +196,8 @@ def kind_of(setting: DifferingSetting) -> SettingKind | None:
 def is_filter_hook(setting: DifferingSetting) -> bool:
     """Return whether a setting is a qdisc to which filters are attached: clsact or ingress. It queues nothing."""
     return setting.kind == "qdisc" and setting.object.endswith(f" {_HOOK}")
+
+
+def is_new(setting: DifferingSetting) -> bool:
+    """Return whether a setting is an object that should not exist."""
+    return setting.setting == "presence" and setting.expected.startswith("absent")

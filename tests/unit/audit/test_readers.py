@@ -75,13 +75,15 @@ def test_entries_without_arp_that_a_command_added() -> None:
 def test_the_state_of_a_kernel_as_iproute2_prints_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """An address that a node answers for is an entry beside that of the neighbour.
 
-    A port that joins no group is listed, unlike the loopback interface, and the offloads of ports.
+    A port that joins no group is listed, unlike the loopback interface, and the offloads of ports. So are limits of
+    segmentation and an MTU of IPv6 that are not the usual ones.
     """
     shown = [
         {"ifname": "lo", "flags": ["LOOPBACK", "UP"], "mtu": 65536},
         {"ifname": "swp1", "flags": ["BROADCAST", "UP"], "mtu": 9000},
-        {"ifname": "swp2", "flags": ["BROADCAST", "MULTICAST", "UP"], "mtu": 9000},
-    ]
+        {"ifname": "swp2", "flags": ["BROADCAST", "MULTICAST", "UP"], "mtu": 9000, "gso_max_size": 65_536,
+         "gso_max_segs": 7, "gro_max_size": 4000},
+    ]  # fmt: skip
     near = [{"dst": "10.0.0.0", "dev": "swp1", "lladdr": "02:00:00:00:00:09", "state": ["REACHABLE"]}]
     proxies = [{"dst": "10.0.0.0", "dev": "swp1", "proxy": None}]
     answers = {"ip": [shown, [], near, [], [], proxies], "tc": [[]], "-6": [[]]}
@@ -90,12 +92,16 @@ def test_the_state_of_a_kernel_as_iproute2_prints_it(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Namespace, "inside", lambda _, work: work())
     on = {"swp1": ("tso", "gro"), "swp2": ()}
     monkeypatch.setattr(tuning, "offloads", lambda names: {name: on[name] for name in names})
+    monkeypatch.setattr(
+        kernel_reader, "read_ipv6_mtus_here", lambda names: dict(zip(names, (9000, 1500), strict=True))
+    )
     found = kernel_reader.read_kernel(Namespace("leaf1"))
     assert [(each.identity, each.permanent) for each in found.neighbours] == [
         ("neighbour 10.0.0.0 swp1", False), ("neighbour proxy 10.0.0.0 swp1", True),
     ]  # fmt: skip
     assert [each.options for each in found.interfaces] == [
-        {}, {"NOMULTICAST": "yes", "offloads": "tso, gro"}, {"offloads": "none"},
+        {}, {"NOMULTICAST": "yes", "offloads": "tso, gro"},
+        {"offloads": "none", "gso_max_segs": "7", "gro_max_size": "4000", "ipv6 mtu": "1500"},
     ]  # fmt: skip
 
 
@@ -110,6 +116,13 @@ def test_nft_rules_have_their_hits_apart() -> None:
         ("inet t c", "hook forward policy drop", 0, 0),
         ("inet t c", '[{"match": {"op": "=="}}, {"drop": null}]', 7, 900),
     ]
+
+
+def test_a_chain_of_a_device_belongs_to_it_with_its_rules() -> None:
+    chain = {"family": "netdev", "table": "t", "name": "c", "hook": "ingress", "dev": "swp1", "policy": "accept"}
+    rule = {"family": "netdev", "table": "t", "chain": "c", "expr": [{"drop": None}]}
+    found = list(parse_ruleset({"nftables": [{"chain": chain}, {"rule": rule}]}))
+    assert [each.place for each in found] == ["swp1", "swp1"]
 
 
 def test_a_filter_that_emulates_a_faulty_cable_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:

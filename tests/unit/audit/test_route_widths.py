@@ -9,6 +9,7 @@ from lab.audit.objects.kernel_objects import AddressAudit, NeighbourAudit, Route
 from lab.audit.objects.routing_objects import FrrLineAudit
 from lab.audit.readers.kernel_reader import parse_routes
 from lab.audit.rules.route_widths import drained_switches
+from lab.audit.without_plan import differences_without_plan
 from tests.unit.audit.made_fabric import STATE, TOPOLOGY, changed
 
 if TYPE_CHECKING:
@@ -27,6 +28,32 @@ def test_a_route_that_prefers_one_of_its_paths_is_a_difference() -> None:
     assert changed("leaf1", lambda node: replace(node, routes=(weighted, *node.routes[1:]))) == [
         ("leaf1", FIRST.identity, "weights", "1 : 100", "1 : 1")
     ]
+
+
+def test_all_other_leaves_may_weight_the_paths_to_a_leaf() -> None:
+    """One of its links has a lower rate, for example. A single leaf with other weights than the others differs."""
+
+    def found(*leaves: str) -> list[tuple[str, str, str]]:
+        nodes = dict(STATE.nodes)
+        for name in leaves:
+            node = nodes[name]
+            one, other = next(each for each in node.routes if each.prefix == FIRST.prefix).next_hops
+            routes = tuple(
+                replace(each, next_hops=(f"{one} weight 2", other)) if each.prefix == FIRST.prefix else each
+                for each in node.routes
+            )
+            nodes[name] = replace(node, routes=routes)
+        differences = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+        return [(each.node, each.field, each.expected) for each in differences]
+
+    leaves = [name for name, node in STATE.nodes.items() if node.role == "leaf" and _learned(node)]
+    assert len(leaves) == 3
+    assert found(*leaves) == []
+    assert found(leaves[0]) == [(leaves[0], "weights", "1 : 1")]
+
+
+def _learned(node: NodeAudit) -> bool:
+    return any(each.prefix == FIRST.prefix and each.protocol == "bgp" for each in node.routes)
 
 
 def test_a_route_for_packets_of_a_tos_is_one_of_its_own() -> None:

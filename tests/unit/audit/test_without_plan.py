@@ -280,7 +280,7 @@ def test_a_sysctl_is_of_its_node_even_if_the_other_end_of_the_link_has_the_same(
 
 
 def test_a_route_of_no_address_in_the_fabric_or_of_all_siblings_is_no_difference() -> None:
-    elsewhere = RouteAudit("192.0.2.0/24", "main", "", "blackhole", "static", ())
+    elsewhere = RouteAudit("192.0.2.0/24", "main", "", "unicast", "static", ("dev swp3",))
     assert changed("leaf1", lambda node: replace(node, routes=(*node.routes, elsewhere))) == []
     usual = RouteAudit("10.0.0.0/8", "main", "", "blackhole", "static", ())
     nodes = {

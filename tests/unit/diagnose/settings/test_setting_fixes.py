@@ -74,6 +74,22 @@ if TYPE_CHECKING:
           "nexthop via inet6 fe80::1 dev swp2 weight 2")),
         (setting("leaf1", "route 10.0.0.8/31", "next hops", value="none", expected="via fe80::1 dev swp1"),
          "ip route replace 10.0.0.8/31 via inet6 fe80::1 dev swp1"),
+        (replace(setting("h1", "route 0.0.0.0/0 metric 100", "mtu", value="1400", expected="9000"),
+                 route="proto static src 10.0.0.1 via 10.0.0.0 dev eth1"),
+         "ip route replace 0.0.0.0/0 metric 100 proto static src 10.0.0.1 via 10.0.0.0 dev eth1"),
+        (replace(setting("h1", "route 0.0.0.0/0", "prefsrc", value="10.77.0.1", expected="10.0.0.1"),
+                 route="proto static src 10.77.0.1 via 10.0.0.0 dev eth1"),
+         "ip route replace 0.0.0.0/0 proto static src 10.0.0.1 via 10.0.0.0 dev eth1"),
+        (replace(setting("h1", "route 0.0.0.0/0", "prefsrc", value="10.77.0.1", expected="an address that others "
+                         "have a route to"), route="proto static src 10.77.0.1 via 10.0.0.0 dev eth1"),
+         "ip route replace 0.0.0.0/0 proto static via 10.0.0.0 dev eth1"),
+        (replace(setting("h1", "route 0.0.0.0/0", "hop limit", value="1", expected="none"),
+                 route="proto static via 10.0.0.0 dev eth1"),
+         "ip route replace 0.0.0.0/0 proto static via 10.0.0.0 dev eth1"),
+        (setting("h1", "interface eth1", "gso_max_size", "eth1", value="4096", expected="absent"),
+         "ip link set eth1 gso_max_size 65536"),
+        (setting("h1", "interface eth1", "ipv6 mtu", "eth1", value="1500", expected="absent"),
+         "rocelab exec h1 -- sh -c 'sysctl -w net/ipv6/conf/eth1/mtu=$(cat /sys/class/net/eth1/mtu)'"),
         (setting("h1", "interface eth1", "mtu", "eth1", value="1500", expected="9000"), "ip link set eth1 mtu 9000"),
         (setting("h1", "interface eth1", "NOARP", "eth1", value="yes", expected="absent"), "ip link set eth1 arp on"),
         (setting("leaf1", "vlan 10 swp3", interface="swp3", value="absent", expected="present: flags PVID, Egress "
@@ -256,3 +272,11 @@ def test_a_value_that_several_nodes_have_is_no_command() -> None:
     )
     mac = setting("h1", "interface eth1", "mac", "eth1", value="02:1a", expected="another one than h3")
     assert remedy(mac).startswith("give h1 or h3 a value of its own, interface eth1 mac: rocelab exec h1 -- ip")
+
+
+def test_the_fix_of_a_legacy_rule_shows_its_number() -> None:
+    rule = setting("leaf1", "nft iptables-legacy filter FORWARD to 10.0.0.9/32 DROP")
+    shown = "rocelab exec leaf1 -- iptables-legacy -t filter -L FORWARD -n -v --line-numbers"
+    assert remedy(rule) == f"delete the rule by its number: {shown}"
+    policy = setting("leaf1", "nft iptables-legacy filter FORWARD hook forward policy drop")
+    assert remedy(policy) == f"restore the policy of FORWARD: {shown}"

@@ -1,0 +1,120 @@
+"""The commands that restore routes: as manual ones have to be, or as they are apart from one property."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
+
+from lab.audit.rules.route_widths import ADVERTISED, LEARNED
+from lab.diagnose.causes.setting_kinds import is_new
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.audit.objects.kernel_objects import RouteAudit
+    from lab.diagnose.differing import DifferingSetting
+
+_OF_ONE_PROPERTY: Final = frozenset({"mtu", "prefsrc", "hop limit"})
+"""Settings of a route that a command restores with all others as they are."""
+_SOURCE: Final = re.compile(r"(?:^| )src \S+")
+_LEADING: Final = {"presence": 0, "next hops": 1, "gateway": 2}
+"""Settings of a route, from the one that says most."""
+_GATEWAY: Final = re.compile(r"^([0-9a-f.:]+) of \S+?(?:, protocol (\S+))?$")
+"""The gateway that a route should have, and the protocol that it has."""
+_NOT_LEARNED: Final = re.compile(r"protocol (?:boot|static|kernel|dhcp|ra)\b")
+_MANUAL: Final = re.compile(r"type unicast, protocol (boot|static), next hops (.*)")
+"""The protocol and the next hops of a manual route that is missing, with further options."""
+_NEXT_HOP: Final = re.compile(r"(?:^|(?<=, ))(?:via \S+ )?dev [^,]+")
+
+
+def is_unlearned(setting: DifferingSetting) -> bool:
+    """Return whether a difference is a route that no daemon learned, or not over all paths."""
+    if setting.kind != "route" or setting.setting == ADVERTISED:
+        return setting.kind == "route"
+    if setting.protocol not in {"", *LEARNED}:
+        return False
+    if setting.setting == "presence":
+        return setting.value.startswith("absent") and not _NOT_LEARNED.search(setting.expected)
+    if setting.setting != "next hops" or not setting.value.startswith(("via ", "dev ", "none")):
+        return False  # like a blackhole, which no neighbour advertises
+    hops, expected = ({*said.split(", ")} for said in (setting.value, setting.expected))
+    return setting.expected.endswith("next hops") or hops < expected
+
+
+def leading(route: Sequence[DifferingSetting]) -> DifferingSetting:
+    """Return the setting of a route that says most about it: whether it should exist, or its next hops."""
+    return min(route, key=lambda each: _LEADING.get(each.setting, len(_LEADING)))
+
+
+def of_route(setting: DifferingSetting, words: list[str], same: Sequence[DifferingSetting]) -> str:
+    """Return the command that restores a route; "" if there is none, as for a route that a daemon has to learn.
+
+    ``words`` are those of its name, ``same`` all settings of it that differ.
+    """
+    version = 6 if ":" in words[0] else 4
+    family = "-6 " if version == 6 else ""
+    if is_new(setting):
+        return f"ip {family}route del {' '.join(words)}"
+    if is_unlearned(setting):
+        return ""  # a manual route would take the place of what the daemon learns later
+    if setting.setting in _OF_ONE_PROPERTY and setting.route:
+        return f"ip {family}route replace {' '.join(words)} {_with_expected(setting)}"
+    protocol = next((each.expected for each in same if each.setting == "protocol"), setting.protocol)
+    hops: list[str] = []
+    match setting.setting:
+        case "presence":
+            if found := _MANUAL.search(setting.expected):
+                protocol, hops = found[1], _NEXT_HOP.findall(found[2])
+        case "next hops":
+            hops = setting.expected.split(", ") if setting.expected.startswith(("via ", "dev ")) else []
+        case "gateway":
+            if (found := _GATEWAY.match(setting.expected)) and setting.interface:
+                protocol, hops = protocol or found[2] or "", [f"via {found[1]} dev {setting.interface}"]
+    if not hops:
+        return ""
+    through = [_next_hop(each, version) for each in hops]
+    way = through[0] if len(through) == 1 else " ".join(f"nexthop {each}" for each in through)
+    proto = f"proto {protocol} " if protocol else ""
+    return f"ip {family}route replace {' '.join(words)} {proto}{way}"
+
+
+def _next_hop(audited: str, version: int) -> str:
+    """Return a next hop as ip-route(8) takes it: without its state, and with the family of another one."""
+    words = [word for word in audited.split() if word not in {"dead", "linkdown"}]
+    if version == 4 and words[:1] == ["via"] and ":" in "".join(words[1:2]):
+        words.insert(1, "inet6")
+    return " ".join(words)
+
+
+def words_as_it_is(route: RouteAudit) -> str:
+    """Return a unicast route after its prefix as ip-route(8) takes it, without its metrics; "" for other routes."""
+    if route.type != "unicast" or not route.next_hops:
+        return ""
+    version = 6 if ":" in route.prefix else 4
+    through = [_next_hop(each, version) for each in route.next_hops]
+    scope, source = (route.options.get(name, "") for name in ("scope", "prefsrc"))
+    return " ".join(filter(None, (
+        f"proto {route.protocol}" if route.protocol else "",
+        f"scope {scope}" if version == 4 and scope in {"link", "host"} else "",
+        f"src {source}" if source else "",
+        through[0] if len(through) == 1 else " ".join(f"nexthop {each}" for each in through),
+    )))  # fmt: skip
+
+
+def _with_expected(setting: DifferingSetting) -> str:
+    """Return a route as it is with the expected source address or hop limit, and the MTU of its port."""
+    said = setting.route
+    if setting.setting == "prefsrc":
+        said = _SOURCE.sub(f" src {setting.expected}" if _is_address(setting.expected) else "", said)
+    if setting.setting == "hop limit":
+        said = f"hoplimit {setting.expected} {said}" if setting.expected.isdigit() else said
+    return said
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,46 @@
+"""Addresses that several nodes have, or answer for: by intent, or by mistake."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lab.audit.objects.kernel_objects import AddressAudit, NeighbourAudit
+from lab.audit.without_plan import differences_without_plan
+from tests.unit.audit.made_fabric import STATE, TOPOLOGY
+
+SERVICE = AddressAudit("lo", "198.51.100.53/32", "global")
+PROXY = NeighbourAudit("swp3", "10.0.0.15", "", permanent=True, state="", proxy=True)
+
+
+def with_addresses(*nodes: str, address: AddressAudit = SERVICE, instead: bool = False) -> set[str]:
+    """Return the nodes that differ if some have an address more, or in place of the first of their loopback."""
+    found = dict(STATE.nodes)
+    for name in nodes:
+        own = found[name].addresses
+        found[name] = replace(found[name], addresses=(*(own[1:] if instead else own), address))
+    return {each.node for each in differences_without_plan(replace(STATE, nodes=found), TOPOLOGY)}
+
+
+@pytest.mark.parametrize("nodes", [("h1", "h5"), ("leaf1", "leaf2"), ("leaf1", "leaf2", "leaf3", "leaf4")])
+def test_nodes_of_a_tier_may_share_an_address_of_their_loopbacks(nodes: tuple[str, ...]) -> None:
+    assert with_addresses(*nodes) == set()
+
+
+def test_the_loopback_address_of_another_node_is_no_anycast() -> None:
+    other = next(each for each in STATE.nodes["leaf1"].addresses if each.interface == "lo")
+    assert with_addresses("leaf2", address=other) == {"leaf1", "leaf2"}
+    assert {"leaf1", "leaf2"} <= with_addresses("leaf2", address=other, instead=True)
+    assert with_addresses("h1", "leaf1") == {"h1", "leaf1"}
+
+
+def test_most_leaves_may_answer_for_addresses_of_hosts() -> None:
+    def differing(*leaves: str) -> list[str]:
+        nodes = dict(STATE.nodes)
+        for name in leaves:
+            nodes[name] = replace(nodes[name], neighbours=(*nodes[name].neighbours, PROXY))
+        return [each.node for each in differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)]
+
+    assert differing("leaf1") == ["leaf1"]
+    assert differing("leaf1", "leaf2", "leaf3") == []

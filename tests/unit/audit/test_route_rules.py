@@ -1,0 +1,89 @@
+"""Manual routes of hosts and switches: what is intended, and what is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.audit.objects.kernel_objects import RouteAudit, RuleAudit
+from lab.audit.without_plan import differences_without_plan
+from tests.unit.audit.made_fabric import STATE, TOPOLOGY, changed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lab.audit.audited import NodeAudit
+
+PROXIED = "198.51.100.1"
+
+
+def gateway_of(host: str) -> str:
+    return f"10.0.0.{2 * int(host[1:]) - 2}"
+
+
+def default(
+    host: str, prefix: str = "0.0.0.0/0", *, table: str = "main", gateway: str = "", metrics: str = ""
+) -> RouteAudit:
+    hop = f"via {gateway or gateway_of(host)} dev eth1"
+    options = {"metrics": metrics} if metrics else {}
+    return RouteAudit(prefix, table, "100", "unicast", "static", (hop,), options)
+
+
+def of_hosts(routes: Mapping[str, tuple[RouteAudit, ...]], nodes: Mapping[str, NodeAudit] = STATE.nodes) -> list[str]:
+    """Return what differs if hosts have a default route, or the given routes in its place."""
+    found = dict(nodes)
+    for host in (each.name for each in TOPOLOGY.hosts):
+        found[host] = replace(found[host], routes=routes.get(host, (default(host),)))
+    differences = differences_without_plan(replace(STATE, nodes=found), TOPOLOGY)
+    return [f"{each.node} {each.object} {each.field} {each.value}" for each in differences]
+
+
+@pytest.mark.parametrize("kind", ["throw", "blackhole", "prohibit", "unreachable"])
+def test_a_route_that_drops_packets_is_a_difference_wherever_it_leads(kind: str) -> None:
+    route = RouteAudit("192.0.2.0/24", "main", "", kind, "static", ())
+    assert changed("leaf1", lambda node: replace(node, routes=(*node.routes, route))) == [
+        ("leaf1", "route 192.0.2.0/24", "presence", f"present: {kind}", "absent")
+    ]
+
+
+def test_routes_that_together_are_the_default_route_replace_it() -> None:
+    halves = tuple(default("h3", prefix) for prefix in ("0.0.0.0/1", "128.0.0.0/1"))
+    assert of_hosts({"h3": halves}) == []
+    assert of_hosts({"h3": halves[:1]}) == [
+        "h3 route 0.0.0.0/1 metric 100 presence present: via 10.0.0.4 dev eth1",
+        "h3 route 0.0.0.0/0 metric 100 presence absent",
+    ]
+    wrong = tuple(replace(each, next_hops=("via 10.0.0.4 dev eth2",)) for each in halves)
+    assert len(of_hosts({"h3": wrong})) == 2
+
+
+def test_a_default_route_may_be_in_a_table_that_a_rule_or_a_vrf_looks_up() -> None:
+    moved = {"h3": (default("h3", table="50"),)}
+    assert of_hosts(moved) == ["h3 route 0.0.0.0/0 metric 100 presence absent"]
+    host = STATE.nodes["h3"]
+    (port,) = host.interfaces
+    ruled = replace(host, rules=(*host.rules, RuleAudit("inet", 1000, "", "lookup 50")))
+    assert of_hosts(moved, {**STATE.nodes, "h3": ruled}) == ["h3 rule inet 1000 presence present"]
+    bound = replace(
+        host, interfaces=(replace(port, master="red"), replace(port, name="red", kind="vrf", mac="", master=""))
+    )
+    found = of_hosts(moved, {**STATE.nodes, "h3": bound})
+    assert [each for each in found if "route" in each] == []
+
+
+def test_most_hosts_may_use_a_gateway_that_only_a_proxy_answers_for() -> None:
+    """One host with such a gateway, or one with the address of another node, has a wrong one."""
+    every = {each.name: (default(each.name, gateway=PROXIED),) for each in TOPOLOGY.hosts}
+    assert of_hosts(every) == []
+    assert of_hosts({"h3": every["h3"]}) == ["h3 route 0.0.0.0/0 metric 100 gateway 198.51.100.1"]
+    assert of_hosts({**every, "h3": (default("h3", gateway="10.0.0.8"),)}) == [
+        "h3 route 0.0.0.0/0 metric 100 gateway 10.0.0.8"
+    ]
+
+
+def test_a_hop_limit_that_siblings_do_not_have_is_a_difference() -> None:
+    limited = {each.name: (default(each.name, metrics='[{"hoplimit": 1}]'),) for each in TOPOLOGY.hosts}
+    assert of_hosts({"h3": limited["h3"]}) == ["h3 route 0.0.0.0/0 metric 100 hop limit 1"]
+    assert of_hosts(limited) == []
