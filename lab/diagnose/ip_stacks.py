@@ -60,6 +60,8 @@ class Stack:
     """By interface and address: the MAC to which the kernel sends."""
     routes: tuple[StackRoute, ...] | None = None
     """The main table's routes of both IP versions; None if not known."""
+    defaults_elsewhere: frozenset[str] = frozenset()
+    """The interfaces with a default route in another table, which a policy rule or a VRF can look up."""
 
     def route_to(self, address: str) -> StackRoute | None:
         """Return the route to an address, or None: longest prefix, then lowest metric (RFC 1812 section 5.2.4.3)."""
@@ -90,6 +92,7 @@ def _stack(state: Mapping[str, Any], events: list[RecordedEvent]) -> Stack:
         gateways=_gateways(routes := _routes(state, events)),
         neighbours=_neighbours(state, events),
         routes=tuple(routes),
+        defaults_elsewhere=_defaults_elsewhere(state, events),
     )
 
 
@@ -110,6 +113,22 @@ def _routes(state: Mapping[str, Any], events: list[RecordedEvent]) -> list[Stack
         elif event.kind == "route" and event.data.get("table", _MAIN_TABLE) == _MAIN_TABLE:
             found = _changed(found, event)
     return found
+
+
+def _defaults_elsewhere(state: Mapping[str, Any], events: list[RecordedEvent]) -> frozenset[str]:
+    """Return the interfaces with a default route in another table than the main one and those of the kernel."""
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    for said in state["routes"]:
+        table = str(said.get("table", ""))
+        if table and table not in _OTHER_TABLES and said.get("dst") == "default":
+            route = _route(said)
+            found[route.prefix, table] = route.interfaces
+    for event in events:
+        table = str(event.data.get("table", _MAIN_TABLE))
+        if event.kind == "route" and event.data["prefix"] in DEFAULTS.values() and table != str(_MAIN_TABLE):
+            interfaces = () if event.data.get("gone") else tuple(map(str, event.data.get("interfaces", ())))
+            found[str(event.data["prefix"]), table] = interfaces
+    return frozenset(interface for interfaces in found.values() for interface in interfaces)
 
 
 def _route(said: Mapping[str, Any]) -> StackRoute:

@@ -180,6 +180,16 @@ def test_all_hosts_that_lost_their_default_routes_are_named() -> None:
     assert first(facts(**lost)) == ("default-route-lost", tuple(HOSTS_ENDS))
 
 
+def test_a_host_may_have_its_default_route_in_another_table() -> None:
+    """Where most hosts have one for each NIC in tables of their own, that of the main table is needed, too."""
+    lost: dict[str, Any] = {"gateways": {}, "routes": (connected("h1"),)}
+    moved = lost | {"defaults_elsewhere": frozenset({"eth1"})}
+    assert [each.cause for each in diagnose(facts(h1=lost)).causes] == ["default-route-lost"]
+    assert diagnose(facts(h1=moved)).causes == ()
+    others: dict[str, Any] = {host: {"defaults_elsewhere": frozenset({"eth1"})} for host in HOSTS[1:]}
+    assert [each.cause for each in diagnose(facts(h1=moved, **others)).causes] == ["default-route-lost"]
+
+
 def test_in_networks_of_an_overlay_a_host_needs_a_default_route_where_its_siblings_have_one() -> None:
     bridged: dict[str, Any] = {leaf: {"networks": {}} for leaf in ("leaf1", "leaf2")}
     lacking = {"gateways": {}, "routes": (connected("h1"),)}

@@ -115,3 +115,12 @@ def test_a_port_of_a_vrf_without_an_address_is_found() -> None:
     )
     (found, *_) = diagnose(made_facts.facts({}, stacks=made)).causes
     assert (found.cause, found.places) == ("wrong-address", (PEERS["h1:eth1"],))
+
+
+def test_default_routes_of_other_tables_come_and_go() -> None:
+    def default(table: int, **more: Any) -> dict[str, Any]:
+        return {"prefix": "0.0.0.0/0", "protocol": "boot", "table": table, "interfaces": ["swp1"], **more}
+
+    assert stack(default(50)).defaults_elsewhere == {"swp1"}
+    assert stack(default(254)).defaults_elsewhere == set()
+    assert stack(default(50), default(50, gone=True)).defaults_elsewhere == set()
