@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface, ip_network
 from typing import TYPE_CHECKING, Final
@@ -34,6 +34,8 @@ _OF_CLASSES: Final = frozenset({
 _DROPPING: Final = re.compile(r"\b(blackhole|unreachable|prohibit|throw)\b")
 """Types of routes that drop packets (ip-route(8))."""
 _IPV6_OFF: Final = re.compile(r"\.disable_ipv6$")
+_SHOWN: Final = 4
+"""The maximum number of nodes that an effect names."""
 _LINK_LOCAL: Final = "fe80:"
 
 
@@ -126,6 +128,11 @@ class RoutePaths:
         owners = self._owners_in(prefix)
         return not owners or any(self.leads(owner, route.node, session) for owner in owners)
 
+    def ends_of(self, route: DifferingSetting) -> object:
+        """Return a key: routes of equal ones pass the same sessions."""
+        prefix, *words = words_of(route) or [""]
+        return route.node, frozenset(self._owners_in(prefix)), "table" in words
+
     def leads(self, owner: str, node: str, session: DifferingSetting) -> bool:
         """Return whether a shortest path from one switch to another has a session's link, or a setting's node.
 
@@ -194,12 +201,17 @@ def without_details(settings: Sequence[DifferingSetting], paths: RoutePaths) -> 
     - a learned route to a network that its node has an address in now
     - link-local addresses, and routes by a port, if IPv6 is off there
     - sessions that are down, if the other end has no such session
+
+    What changes routes keeps the names of the nodes whose routes it explains.
     """
     routing = [each for each in settings if changes_routes(each)]
     attached = {(each.node, net) for each in settings if (net := _new_network(each))}
     bare = {(each.node, each.interface) for each in settings if each.kind == "sysctl" and _is_ipv6_off(each)}
     named = {(each.node, word) for each in settings if each.kind == "frr" for word in each.object.split()}
     absent = {f"{each.node}:{each.interface}" for each in settings if _is_lost_session(each)}
+
+    passing: dict[object, list[DifferingSetting]] = {}
+    lost: dict[int, dict[str, None]] = {}
 
     def follows(each: DifferingSetting) -> bool:
         if each.kind == "route" and each.setting != ADVERTISED:
@@ -208,8 +220,13 @@ def without_details(settings: Sequence[DifferingSetting], paths: RoutePaths) -> 
             learned = is_unlearned(each) or (_is_chosen(each) and not dropped)
             hops = {*f"{each.expected} {each.value}".replace(",", " ").split()}
             over = any(node == each.node and port in hops for node, port in bare)
-            routed = learned and any(paths.passes(each, session) for session in routing)
-            return routed or (is_unlearned(each) and (each.node, prefix) in attached) or over
+            key = paths.ends_of(each)
+            if learned and key not in passing:  # a fabric can have many routes, but has few pairs of switches
+                passing[key] = [session for session in routing if paths.passes(each, session)]
+            behind = passing[key] if learned else []
+            for session in behind:
+                lost.setdefault(id(session), {})[each.node] = None
+            return bool(behind) or (is_unlearned(each) and (each.node, prefix) in attached) or over
         if each.kind == "address" and words_of(each)[:1] and words_of(each)[0].startswith(_LINK_LOCAL):
             return (each.node, each.interface) in bare
         return (
@@ -218,7 +235,16 @@ def without_details(settings: Sequence[DifferingSetting], paths: RoutePaths) -> 
             and peer_of(paths.topology, each.node, each.interface) in absent
         )
 
-    return [each for each in settings if not follows(each)]
+    left = [each for each in settings if not follows(each)]
+    return [_with_lost_routes(each, [*lost.get(id(each), ())]) for each in left]
+
+
+def _with_lost_routes(setting: DifferingSetting, nodes: list[str]) -> DifferingSetting:
+    """Return a setting with the effect that nodes have fewer paths or routes."""
+    if not nodes:
+        return setting
+    shown = ", ".join(nodes[:_SHOWN]) + (f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else "")
+    return replace(setting, touches=(*setting.touches, f"fewer paths or routes at {shown}"))
 
 
 def _is_chosen(route: DifferingSetting) -> bool:

@@ -35,7 +35,7 @@ def of_widths(state: FabricAudit, topology: Topology) -> list[Difference]:
     """
     owner_of = _owner_of(state.nodes, topology)
     distance = {name: distances(topology, name) for name in set(owner_of.values())}
-    groups: dict[tuple[object, ...], list[tuple[str, RouteAudit]]] = defaultdict(list)
+    groups: dict[tuple[str, int, int, bool], list[tuple[str, RouteAudit]]] = defaultdict(list)
     having: dict[str, set[str]] = defaultdict(set)
     for node in state.nodes.values():
         if not topology.node(node.name).role.is_switch or any(each.part == "kernel" for each in node.unread):
@@ -49,7 +49,7 @@ def of_widths(state: FabricAudit, topology: Topology) -> list[Difference]:
                 away = distance[owner].get(node.name, 0)
                 nearer = sum(distance[owner].get(peer) == away - 1 for _, peer in switch_links(topology, node.name))
                 groups[topology.node(node.name).role, away, nearer, ":" in route.prefix].append((node.name, route))
-    found = [each for group in groups.values() for each in _of_width(group)]
+    found = [each for (_, _, paths, _), group in groups.items() for each in _of_width(group, paths)]
     return [
         *found, *_of_missing(having, owner_of, state, topology), *_of_unadvertised(having, owner_of, state, topology),
     ]  # fmt: skip
@@ -66,10 +66,11 @@ def _owner_of(nodes: Mapping[str, NodeAudit], topology: Topology) -> dict[str, s
     return {prefix: next(iter(names)) for prefix, names in owners.items() if len(names) == 1}
 
 
-def _of_width(group: list[tuple[str, RouteAudit]]) -> Iterator[Difference]:
+def _of_width(group: list[tuple[str, RouteAudit]], paths: int) -> Iterator[Difference]:
+    """Yield the routes with another number of next hops than most, or than half of them that have all ``paths``."""
     counts = Counter(len(route.next_hops) for _, route in group)
-    usual, number = counts.most_common(1)[0]
-    if len(group) < FEWEST or 2 * number <= len(group):
+    usual, number = max(counts.items(), key=lambda each: (each[1], each[0]))
+    if len(group) < FEWEST or 2 * number < len(group) or (2 * number == len(group) and usual != paths):
         return
     alike = Counter(_weights(route) for _, route in group if len(route.next_hops) == usual)
     weights, most = alike.most_common(1)[0]
@@ -147,18 +148,7 @@ def _of_unadvertised(
     """
     if any("route" in unread_kinds(state.nodes[each.name]) for each in topology.switches if each.name in state.nodes):
         return
-    ports = {
-        (link.other(end).node, link.other(end).interface)
-        for link in topology.links
-        for end in link.ends
-        if not topology.node(end.node).role.is_switch
-    }
-    networks = {
-        str(ip_interface(each.address).network)
-        for node in state.nodes.values()
-        for each in node.addresses
-        if each.scope == "global" and (node.name, each.interface) in ports
-    }
+    networks = _networks_of_hosts(state.nodes, topology)
     routed = {
         each: having[each] - {owner_of[each]} for each in networks if owner_of.get(each) in having.get(each, ())
     }
@@ -181,6 +171,22 @@ def _of_unadvertised(
             )  # fmt: skip
 
 
+def _networks_of_hosts(nodes: Mapping[str, NodeAudit], topology: Topology) -> set[str]:
+    """Return the networks of the ports of switches to which hosts are connected."""
+    ports = {
+        (link.other(end).node, link.other(end).interface)
+        for link in topology.links
+        for end in link.ends
+        if not topology.node(end.node).role.is_switch
+    }
+    return {
+        str(ip_interface(each.address).network)
+        for node in nodes.values()
+        for each in node.addresses
+        if each.scope == "global" and (node.name, each.interface) in ports
+    }
+
+
 def _is_of_few(version: bool, routed: Mapping[str, set[str]], owner_of: Mapping[str, str]) -> bool:
     """Return whether at most half of the switches with hosts have a network that no other switch has a route to."""
     mine = {prefix: others for prefix, others in routed.items() if (":" in prefix) == version}
@@ -191,10 +197,15 @@ def _is_of_few(version: bool, routed: Mapping[str, set[str]], owner_of: Mapping[
 def drained_switches(nodes: Mapping[str, NodeAudit], topology: Topology) -> dict[str, frozenset[int]]:
     """Return the switches that no learned route leads over, although shortest paths do, with the IP versions.
 
-    Routes are those to prefixes of leaves. Neighbours use other paths of that length, and all ports are up.
+    Routes are those to networks of hosts, or to prefixes of leaves for an IP version without such networks.
+    Neighbours use other paths of that length, and all ports are up.
     """
     leaves = {node.name for node in topology.having(Role.LEAF)}
     owner_of = {prefix: owner for prefix, owner in _owner_of(nodes, topology).items() if owner in leaves}
+    networks = _networks_of_hosts(nodes, topology) & owner_of.keys()
+    versions = {":" in each for each in networks}
+    owner_of = {prefix: owner for prefix, owner in owner_of.items()
+                if prefix in networks or (":" in prefix) not in versions}  # fmt: skip
     distance = {name: distances(topology, name) for name in set(owner_of.values())}
     offered: set[tuple[str, int]] = set()
     used: set[tuple[str, int]] = set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from ipaddress import ip_interface
 from typing import TYPE_CHECKING
 
 from lab.audit.objects.kernel_objects import AddressAudit, NeighbourAudit, RouteAudit
@@ -50,6 +51,23 @@ def test_all_other_leaves_may_weight_the_paths_to_a_leaf() -> None:
     assert len(leaves) == 3
     assert found(*leaves) == []
     assert found(leaves[0]) == [(leaves[0], "weights", "1 : 1")]
+
+
+def test_half_of_the_routes_with_all_paths_of_the_topology_are_the_usual_ones() -> None:
+    """A leaf with one session of two has half of the routes of a small fabric over one path: its own, and to it."""
+    nodes, leaf = dict(STATE.nodes), "leaf4"
+    own = {str(ip_interface(each.address).network) for each in nodes[leaf].addresses}
+    few = set()
+    for name in (each for each, node in nodes.items() if node.role == "leaf"):
+        routes = [
+            replace(each, next_hops=each.next_hops[:1]) if (name == leaf) != (each.prefix in own) else each
+            for each in nodes[name].routes
+        ]
+        few |= {(name, each.prefix) for each, had in zip(routes, nodes[name].routes, strict=True) if each != had}
+        nodes[name] = replace(nodes[name], routes=tuple(routes))
+    found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+    assert {(each.node, each.object.split()[1]) for each in found if each.field == "next hops"} == few
+    assert {each.expected for each in found} == {"2 next hops"}
 
 
 def _learned(node: NodeAudit) -> bool:
@@ -307,3 +325,19 @@ def test_a_gateway_of_the_other_end_itself_answers_requests() -> None:
         STATE.nodes["spine2"], addresses=(*STATE.nodes["spine2"].addresses, there))}  # fmt: skip
     found = changed("leaf1", lambda node: replace(node, neighbours=()), nodes)
     assert [each[1] for each in found if each[2] == "presence"] == ["neighbour 169.254.0.1 swp1"]
+
+
+def test_a_switch_that_only_routes_to_loopbacks_lead_over_is_drained() -> None:
+    """It aggregates the networks of hosts, so that other paths to them are more specific."""
+    hosts = {str(ip_interface(each.address).network) for node in STATE.nodes.values() for each in node.addresses
+             if node.role == "leaf" and each.interface != "lo"}  # fmt: skip
+    nodes = dict(STATE.nodes)
+    for name in (each for each, node in nodes.items() if node.role == "leaf"):
+        routes = [
+            replace(each, next_hops=tuple(hop for hop in each.next_hops if "swp1" not in hop.split()))
+            if each.prefix in hosts and len(each.next_hops) > 1 else each
+            for each in nodes[name].routes
+        ]  # fmt: skip
+        nodes[name] = replace(nodes[name], routes=tuple(routes))
+    assert any(each.prefix not in hosts and len(each.next_hops) > 1 for each in nodes["leaf1"].routes)
+    assert drained_switches(nodes, TOPOLOGY) == {"spine1": {4}}

@@ -58,6 +58,11 @@ NO_SESSION: Final = differs(
 )  # fmt: skip
 
 
+def left(settings: list[DifferingSetting], paths: RoutePaths = PATHS) -> list[DifferingSetting]:
+    """The settings that are listed, without their effects."""
+    return [replace(each, touches=()) for each in without_details(settings, paths)]
+
+
 @pytest.mark.parametrize(
     ("root", "detail"),
     [(LINE, FEWER), (AGGREGATE, DROPPED), (ADDRESS, LOST), (IPV6, LOCAL), (IPV6, BY_PORT), (NO_SESSION, DOWN)],
@@ -71,8 +76,13 @@ NO_SESSION: Final = differs(
     ],
 )
 def test_what_a_setting_explains_is_not_listed(root: DifferingSetting, detail: DifferingSetting) -> None:
-    assert without_details([detail, root], PATHS) == [root]
+    assert left([detail, root]) == [root]
     assert without_details([detail], PATHS) == [detail]
+
+
+def test_a_setting_that_explains_routes_has_an_effect_where_they_are() -> None:
+    (found,) = without_details([FEWER, LINE], PATHS)
+    assert found.touches == (f"fewer paths or routes at {FEWER.node}",)
 
 
 @pytest.mark.parametrize(
@@ -163,9 +173,9 @@ LOOPBACK: Final = differs("leaf1", "route", "10.253.0.1/32", value="absent", exp
 def test_a_route_only_follows_from_the_sessions_by_which_it_is_advertised(
     session: DifferingSetting, passes: bool
 ) -> None:
-    assert without_details([session, LOOPBACK], OF_SPINE) == ([session] if passes else [session, LOOPBACK])
+    assert left([session, LOOPBACK], OF_SPINE) == ([session] if passes else [session, LOOPBACK])
     in_vrf = replace(LOOPBACK, object="route 10.253.0.1/32 table 100")
-    assert without_details([session, in_vrf], OF_SPINE) == [session]
+    assert left([session, in_vrf], OF_SPINE) == [session]
 
 
 def test_prefixes_and_addresses_of_sessions_are_read_once_however_many_differ(
