@@ -10,12 +10,12 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.objects.kernel_objects import NftRuleAudit
-from lab.kernel.netlink.legacy_tables import read_legacy_tables_here
+from lab.kernel.packets.legacy_tables import read_legacy_tables_here
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lab.kernel.netlink.legacy_tables import LegacyTable
+    from lab.kernel.packets.legacy_tables import LegacyTable
 
 PROGRAMS: Final = {socket.AF_INET: "iptables-legacy", socket.AF_INET6: "ip6tables-legacy"}
 """The program that shows and changes a table, by address family: the first word of a chain's name."""
@@ -58,10 +58,11 @@ def parse_table(table: LegacyTable) -> list[NftRuleAudit]:
         if each.offset in policies:
             policy = each.says(chains).lower()
             if policy != _ACCEPTING:
-                found.append(NftRuleAudit(name, f"hook {policies[each.offset]} policy {policy}", 0, 0))
+                said = f"hook {policies[each.offset]} policy {policy}"
+                found.append(NftRuleAudit(chain=name, rule=said, packets=0, bytes=0))
         elif each.target != _BEGINNING:
             rule = " ".join([*each.matches, each.says(chains)])
-            found.append(NftRuleAudit(name, rule, each.packets, each.bytes))
+            found.append(NftRuleAudit(chain=name, rule=rule, packets=each.packets, bytes=each.bytes))
     return found
 
 

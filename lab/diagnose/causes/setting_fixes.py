@@ -167,12 +167,20 @@ def _of_frr(setting: DifferingSetting, _: list[str]) -> str:
     if _is_lost_section(setting):
         return ""
     if setting.setting == "presence":
-        line = line if not is_new(setting) else line.removeprefix("no ") if line.startswith("no ") else f"no {line}"
+        line = _removing(line) if is_new(setting) else line
     else:
         contexts += [f"no {line}"] if line.endswith(_REMOVED_FIRST) else []
         line = f"{line} {setting.expected}"
     typed = [word for each in ("configure terminal", *contexts, line) for word in ("-c", each)]
     return f"rocelab vtysh {setting.node} {shlex.join(typed)}"
+
+
+def _removing(line: str) -> str:
+    """Return the line that removes another one, or gives it its default if FRR has no command to remove it."""
+    for start, default in _WITHOUT_NO.items():
+        if line.startswith(f"{start} "):
+            return f"{start} {default}"
+    return line.removeprefix("no ") if line.startswith("no ") else f"no {line}"
 
 
 def _is_secret(setting: DifferingSetting) -> bool:
@@ -353,6 +361,8 @@ _NUMBERS: Final = {
     "gso_max_segs": ("gso_max_segs", "65535"), "gro_max_size": ("gro_max_size", "65536"),
 }  # fmt: skip
 """Settings of an interface with a number, as ip-link(8) names them, with the defaults that an audit leaves out."""
+_WITHOUT_NO: Final = {"detect-multiplier": "3", "receive-interval": "300", "transmit-interval": "300"}
+"""Lines of BFD that FRR 8.4 cannot remove, with their defaults."""
 _REMOVED_FIRST: Final = "ip ospf area"
 """The line whose value FRR only changes after it was removed."""
 _BRIDGED: Final = {"yes": "on", "no": "off", "True": "on", "False": "off"}

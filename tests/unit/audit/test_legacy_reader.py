@@ -9,7 +9,7 @@ from ipaddress import ip_interface
 import pytest
 
 from lab.audit.readers.legacy_reader import parse_table
-from lab.kernel.netlink.legacy_tables import LegacyTable
+from lab.kernel.packets.legacy_tables import LegacyTable
 
 DROP, ACCEPT, RETURN = -1, -2, -5
 SIZES = {socket.AF_INET: (4, 112), socket.AF_INET6: (16, 168)}

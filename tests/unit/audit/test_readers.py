@@ -14,9 +14,10 @@ from lab.audit.objects.kernel_objects import SysctlAudit
 from lab.audit.readers import kernel_reader
 from lab.audit.readers.kernel_reader import ipsec_policy, parse_routes, read_ipsec_here
 from lab.audit.readers.namespace_files import read_sysctls_here
-from lab.audit.readers.nft_reader import parse_ruleset
+from lab.audit.readers.nft_reader import devices_of, parse_ruleset
 from lab.audit.readers.router_reader import configuration_lines, parse_neighbors
 from lab.errors import CommandFailed
+from lab.kernel.netlink.nlmsg import attribute
 from lab.kernel.process import tuning
 from lab.kernel.process.netns import Namespace
 
@@ -118,10 +119,21 @@ def test_nft_rules_have_their_hits_apart() -> None:
     ]
 
 
-def test_a_chain_of_a_device_belongs_to_it_with_its_rules() -> None:
-    chain = {"family": "netdev", "table": "t", "name": "c", "hook": "ingress", "dev": "swp1", "policy": "accept"}
+def test_a_chain_of_one_device_belongs_to_it_with_its_rules() -> None:
+    """Messages as the kernel sends them: the hook of the second chain has a list of two devices."""
+
+    def chain(name: bytes, *devices: bytes) -> bytes:
+        listed = b"".join(attribute(1, each + b"\0") for each in devices)
+        hook = attribute(1, bytes(4)) + (
+            attribute(3, devices[0] + b"\0") if len(devices) == 1 else attribute(4, listed)
+        )
+        return bytes((5, 0, 0, 0)) + attribute(1, b"t\0") + attribute(3, name + b"\0") + attribute(4, hook)
+
+    devices = dict(devices_of([chain(b"c", b"swp1"), chain(b"d", b"swp1", b"swp2")]))
+    assert devices == {"netdev t c": "swp1"}
+    base = {"family": "netdev", "table": "t", "name": "c", "hook": "ingress", "policy": "accept"}
     rule = {"family": "netdev", "table": "t", "chain": "c", "expr": [{"drop": None}]}
-    found = list(parse_ruleset({"nftables": [{"chain": chain}, {"rule": rule}]}))
+    found = list(parse_ruleset({"nftables": [{"chain": base}, {"rule": rule}]}, devices))
     assert [each.place for each in found] == ["swp1", "swp1"]
 
 

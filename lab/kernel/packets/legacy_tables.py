@@ -50,7 +50,7 @@ class LegacyTable:
 
 
 def read_legacy_tables_here() -> Iterator[LegacyTable]:
-    """Yield the tables of the calling thread's namespace; none if nobody used one. OSError if the kernel refuses."""
+    """Yield the tables of the calling thread's namespace; none before the first use. Raises OSError."""
     for family, file in NAMES.items():
         try:
             with open(f"/proc/thread-self/net/{file}", encoding="ascii") as listed:  # noqa: PTH123 - of each node
