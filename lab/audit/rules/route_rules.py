@@ -263,8 +263,33 @@ def of_defaults(state: FabricAudit, placement: FabricRoles) -> Iterator[Differen
                 and not any(each.type == known.type for each in same)
                 and not _has_like(node, known, ports)
             ):
-                absent = f"{PRESENT}: protocol {known.protocol}, {expected}"
+                hop = _next_hop(node, ports, known, placement, state)
+                wanted = f"type unicast, protocol {known.protocol}, next hops {hop}"
+                absent = f"{PRESENT}: {wanted if hop else f'protocol {known.protocol}, {expected}'}"
                 yield Difference.of(node.name, known, PRESENCE, ABSENT, absent, RULE)
+
+
+def _next_hop(
+    node: NodeAudit, ports: Sequence[str], default: RouteAudit, placement: FabricRoles, state: FabricAudit
+) -> str:
+    """Return the next hop of a default route like another node's by one port; "" if it is not known.
+
+    Its gateway is the only address of the other end with that IP version.
+    """
+    peer = placement.peers.get((node.name, ports[0])) if len(ports) == 1 else None
+    there = state.nodes.get(peer.node) if peer is not None else None
+    if peer is None or there is None:
+        return ""
+    found = [
+        each.address.partition("/")[0]
+        for each in there.addresses
+        if each.interface == peer.interface and each.scope == "global" and _is_like(each.address, default.prefix)
+    ]
+    return f"via {found[0]} dev {ports[0]}" if len(found) == 1 else ""
+
+
+def _is_like(address: str, prefix: str) -> bool:
+    return (":" in address) == (":" in prefix)
 
 
 def _is_part_of(route: RouteAudit, default: RouteAudit, node: NodeAudit) -> bool:

@@ -87,3 +87,12 @@ def test_a_hop_limit_that_siblings_do_not_have_is_a_difference() -> None:
     limited = {each.name: (default(each.name, metrics='[{"hoplimit": 1}]'),) for each in TOPOLOGY.hosts}
     assert of_hosts({"h3": limited["h3"]}) == ["h3 route 0.0.0.0/0 metric 100 hop limit 1"]
     assert of_hosts(limited) == []
+
+
+def test_a_missing_default_route_has_the_gateway_at_the_other_end_of_its_port() -> None:
+    nodes = dict(STATE.nodes)
+    for host in (each.name for each in TOPOLOGY.hosts):
+        nodes[host] = replace(nodes[host], routes=() if host == "h3" else (default(host),))
+    (found,) = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+    assert (found.node, found.value) == ("h3", "absent")
+    assert found.expected == "present: type unicast, protocol static, next hops via 10.0.0.4 dev eth1"

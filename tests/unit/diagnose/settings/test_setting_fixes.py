@@ -81,9 +81,6 @@ if TYPE_CHECKING:
          "ip route replace 0.0.0.0/0 metric 100 proto static src 10.0.0.1 via 10.0.0.0 dev eth1"),
         (replace(setting("h1", "route 0.0.0.0/0", "prefsrc", value="10.77.0.1", expected="10.0.0.1"),
                  route="proto static src 10.77.0.1 via 10.0.0.0 dev eth1"),
-         "ip route replace 0.0.0.0/0 proto static src 10.0.0.1 via 10.0.0.0 dev eth1"),
-        (replace(setting("h1", "route 0.0.0.0/0", "prefsrc", value="10.77.0.1", expected="an address that others "
-                         "have a route to"), route="proto static src 10.77.0.1 via 10.0.0.0 dev eth1"),
          "ip route replace 0.0.0.0/0 proto static via 10.0.0.0 dev eth1"),
         (replace(setting("h1", "route 0.0.0.0/0", "hop limit", value="1", expected="none"),
                  route="proto static via 10.0.0.0 dev eth1"),
