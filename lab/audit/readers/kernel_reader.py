@@ -81,20 +81,13 @@ _ROUTE_FIELDS: Final = frozenset(
      "pref", "cache", "nhid", "error", "tos"}
 )  # fmt: skip
 _DEFAULT: Final = {4: "0.0.0.0/0", 6: "::/0"}
-_SELECTORS: Final = (
-    "src",
-    "dst",
-    "fwmark",
-    "fwmask",
-    "iif",
-    "oif",
-    "ipproto",
-    "sport",
-    "dport",
-    "tos",
-    "l3mdev",
-    "not",
-)
+_SELECTORS: Final = {
+    "src": "from", "dst": "to", "fwmark": "fwmark", "iif": "iif", "oif": "oif", "uid": "uidrange",
+    "ipproto": "ipproto", "sport": "sport", "dport": "dport", "tos": "tos", "l3mdev": "l3mdev", "tun_id": "tun_id",
+}  # fmt: skip
+"""The words of ip-rule(8) by the names of iproute2's JSON. Ranges have a start and an end there."""
+_ACTIONS: Final = {"table": "lookup {}", "goto": "goto {}", "nop": "nop", "action": "{}"}
+_SUPPRESSED: Final = {"suppress_prefixlen": "suppress_prefixlength", "suppress_ifgroup": "suppress_ifgroup"}
 _EXTERNAL: Final = "extern_learn"
 """The flag of entries that a daemon learned (ip-neighbour(8))."""
 
@@ -329,18 +322,25 @@ def ipsec_policy(content: bytes) -> FilterAudit:
 
 
 def _rule(family: str, shown: Shown) -> RuleAudit:
-    selectors = {"src": "from", "dst": "to"}
-    lengths = {name: f"/{shown[f'{name}len']}" for name in selectors if f"{name}len" in shown}
-    said = [
-        f"{selectors.get(name, name)} {_compact(shown[name])}{lengths.get(name, '')}"
-        for name in _SELECTORS
-        if name in shown and shown[name] != "all"
-    ]
-    action = f"lookup {shown['table']}" if "table" in shown else str(shown.get("action", ""))
+    """Return a rule with its selector and action as ip-rule(8) takes them."""
+    said = [f"{word} {value}" for word, value in _selectors(shown) if value not in {"", "all"}]
+    action = next((form.format(shown[name]) for name, form in _ACTIONS.items() if name in shown), "")
+    further = [f"{word} {shown[name]}" for name, word in _SUPPRESSED.items() if name in shown]
     return RuleAudit(
-        family=family, priority=int(shown["priority"]), selector=" ".join(said),
-        action=action,
+        family=family, priority=int(shown["priority"]),
+        selector=" ".join([*(["not"] if "not" in shown else []), *said]),
+        action=" ".join(filter(None, [action, *further])),
     )  # fmt: skip
+
+
+def _selectors(shown: Shown) -> Iterator[tuple[str, str]]:
+    """Yield the words of ip-rule(8) with their values; "" for those that a rule does not have."""
+    for name, word in _SELECTORS.items():
+        value = _compact(shown[name]) if name in shown else ""
+        if f"{name}_start" in shown:
+            value = f"{shown[f'{name}_start']}-{shown[f'{name}_end']}"
+        length, mask = shown.get(f"{name}len"), shown.get("fwmask") if name == "fwmark" else None
+        yield word, value + (f"/{length}" if length else "") + (f"/{mask}" if mask else "")
 
 
 def configured_without_arp(shown: Iterable[Shown], links: Iterable[Shown]) -> list[Shown]:

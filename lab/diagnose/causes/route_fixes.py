@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from lab.audit.objects.kernel_objects import RouteAudit
     from lab.diagnose.differing import DifferingSetting
 
-_OF_ONE_PROPERTY: Final = frozenset({"mtu", "prefsrc", "hop limit"})
+_OF_ONE_PROPERTY: Final = frozenset({"mtu", "prefsrc", "hop limit", "weights"})
 """Settings of a route that a command restores with all others as they are."""
+_WEIGHT: Final = re.compile(r" weight \d+")
 _SOURCE: Final = re.compile(r"(?:^| )src \S+")
 _LEADING: Final = {"presence": 0, "next hops": 1, "gateway": 2}
 """Settings of a route, from the one that says most."""
@@ -57,7 +58,7 @@ def of_route(setting: DifferingSetting, words: list[str], same: Sequence[Differi
         return f"ip {family}route del {' '.join(words)}"
     if is_unlearned(setting):
         return ""  # a manual route would take the place of what the daemon learns later
-    if setting.setting in _OF_ONE_PROPERTY and setting.route:
+    if setting.setting in _OF_ONE_PROPERTY and setting.route and not _is_weighted(setting):
         return f"ip {family}route replace {' '.join(words)} {_with_expected(setting)}"
     protocol = next((each.expected for each in same if each.setting == "protocol"), setting.protocol)
     hops: list[str] = []
@@ -101,11 +102,18 @@ def words_as_it_is(route: RouteAudit) -> str:
     )))  # fmt: skip
 
 
+def _is_weighted(setting: DifferingSetting) -> bool:
+    """Return whether a route should have different weights: nothing says which next hop has which."""
+    return setting.setting == "weights" and len({*setting.expected.split(" : ")}) > 1
+
+
 def _with_expected(setting: DifferingSetting) -> str:
-    """Return a route as it is with the expected hop limit, the port's MTU, or the source that the kernel chooses."""
+    """Return a route as it is with the expected hop limit, the port's MTU, the kernel's source, or no weights."""
     said = setting.route
     if setting.setting == "prefsrc":
         said = _SOURCE.sub("", said)
+    if setting.setting == "weights":
+        said = _WEIGHT.sub("", said)
     if setting.setting == "hop limit":
         said = f"hoplimit {setting.expected} {said}" if setting.expected.isdigit() else said
     return said

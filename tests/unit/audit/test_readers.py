@@ -119,6 +119,26 @@ def test_nft_rules_have_their_hits_apart() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("shown", "selector", "action"),
+    [
+        ({"src": "all", "table": "main"}, "", "lookup main"),
+        ({"not": None, "src": "all", "fwmark": "0x5", "fwmask": "0xff", "table": "77"}, "not fwmark 0x5/0xff",
+         "lookup 77"),
+        ({"src": "10.0.0.0", "srclen": 8, "uid_start": 0, "uid_end": 5, "ipproto": "udp", "sport": 9,
+          "dport_start": 1, "dport_end": 100, "action": "prohibit"},
+         "from 10.0.0.0/8 uidrange 0-5 ipproto udp sport 9 dport 1-100", "prohibit"),
+        ({"src": "all", "table": "main", "suppress_prefixlen": 31}, "", "lookup main suppress_prefixlength 31"),
+        ({"src": "all", "dst": "10.0.0.9", "goto": 32767}, "to 10.0.0.9", "goto 32767"),
+        ({"src": "all", "iif": "lo", "nop": None}, "iif lo", "nop"),
+    ],
+)  # fmt: skip
+def test_a_policy_rule_is_as_a_command_takes_it(shown: dict[str, Any], selector: str, action: str) -> None:
+    """Its fix deletes it by these words."""
+    found = kernel_reader._rule("inet", {"priority": 100, **shown})
+    assert (found.selector, found.action) == (selector, action)
+
+
 def test_a_chain_of_one_device_belongs_to_it_with_its_rules() -> None:
     """Messages as the kernel sends them: the hook of the second chain has a list of two devices."""
 

@@ -82,6 +82,11 @@ if TYPE_CHECKING:
         (replace(setting("h1", "route 0.0.0.0/0", "prefsrc", value="10.77.0.1", expected="10.0.0.1"),
                  route="proto static src 10.77.0.1 via 10.0.0.0 dev eth1"),
          "ip route replace 0.0.0.0/0 proto static via 10.0.0.0 dev eth1"),
+        (replace(setting("leaf1", "route 10.0.0.8/31 metric 20", "weights", value="1 : 9", expected="1 : 1"),
+                 route="proto bgp nexthop via 169.254.0.1 dev swp1 weight 9 onlink "
+                       "nexthop via 169.254.0.1 dev swp2 onlink"),
+         ("ip route replace 10.0.0.8/31 metric 20 proto bgp nexthop via 169.254.0.1 dev swp1 onlink "
+          "nexthop via 169.254.0.1 dev swp2 onlink")),
         (replace(setting("h1", "route 0.0.0.0/0", "hop limit", value="1", expected="none"),
                  route="proto static via 10.0.0.0 dev eth1"),
          "ip route replace 0.0.0.0/0 proto static via 10.0.0.0 dev eth1"),
