@@ -6,6 +6,7 @@ from collections import Counter
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Final
 
+from lab.audit.placement import FEWEST
 from lab.diagnose.ip_stacks import DEFAULTS
 from lab.diagnose.symptom import Evidence, Sign
 from lab.diagnose.symptoms.crossed_cables import crossed_cables
@@ -71,23 +72,36 @@ def leads_to_nobody_who_forwards(facts: WindowFacts) -> Iterator[Sign]:
     """The next hop of a host's default route is not a router.
 
     On a routed link the switch at the other end must have the address. In a network of an overlay any switch may have
-    it, or a host with several links. The counters of a NIC's receive side (``h1:rx-eth1``) are not a link.
+    it, or a host with several links. The counters of a NIC's receive side (``h1:rx-eth1``) are not a link. A gateway
+    that no node has and that most NICs use is intended: a proxy answers for it.
     """
     links = Counter(port.node for port in facts.ports.values() if port.peer)
     forwarding = [stack for node, stack in facts.stacks.items() if node in facts.switches or links[node] > 1]
     anybody = frozenset(address for stack in forwarding for address in stack.own)
+    proxied = _proxied_gateways(facts)
     for port in facts.ports.values():
         stack = facts.stacks.get(port.node)
         gateway = stack.gateways.get(port.interface, "") if stack and port.host else ""
         routed = _is_routed(facts, port.name)
         switch = port.peer.partition(":")[0]
         answering = facts.stacks[switch].own if routed else anybody
-        if answering and gateway and gateway not in answering:
+        if answering and gateway and gateway not in answering and gateway not in proxied:
             who = f"{switch} does not have" if routed else "no switch has"
             says = f"its default route points to {gateway}, which {who}"
             yield Sign(
                 port.name, (Evidence(says=says, of=port.name, source="ip route", value=1, at=facts.end),), 0.95
             )
+
+
+def _proxied_gateways(facts: WindowFacts) -> frozenset[str]:
+    """Return the gateways that no node has, and that most hosts with a gateway use, of at least three."""
+    used = [
+        frozenset(stack.gateways.values()) for node, stack in facts.stacks.items()
+        if stack.gateways and node not in facts.switches
+    ]  # fmt: skip
+    owned = frozenset(address for stack in facts.stacks.values() for address in stack.own)
+    counts = Counter(gateway for each in used for gateway in each - owned)
+    return frozenset(each for each, count in counts.items() if count >= FEWEST and 2 * count > len(used))
 
 
 def has_no_address(facts: WindowFacts) -> Iterator[Sign]:

@@ -159,6 +159,14 @@ def test_a_default_route_to_whoever_is_not_at_the_other_end_of_the_cable_is_wron
     assert diagnose(counting_what_nics_receive(facts())).outcome is DiagnosisOutcome.HEALTHY
 
 
+def test_most_hosts_may_have_a_gateway_that_only_a_proxy_answers_for() -> None:
+    proxied: dict[str, Any] = {host: {"gateways": {"eth1": "198.51.100.1"}} for host in HOSTS}
+    assert diagnose(facts(**proxied)).causes == ()
+    assert first(facts(h1=proxied["h1"])) == ("wrong-gateway", ("h1:eth1",))
+    usual: dict[str, Any] = {**proxied, "h1": {"gateways": {"eth1": GATEWAYS["h5"]}}}
+    assert first(facts(**usual)) == ("wrong-gateway", ("h1:eth1",))
+
+
 @pytest.mark.parametrize("kind", ["blackhole", "unreachable", "prohibit"])
 def test_a_default_route_that_refuses_is_none(kind: str) -> None:
     refusing = default("h1", kind=kind, interfaces=(), gateway="", metric=1)
