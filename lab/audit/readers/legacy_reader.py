@@ -44,9 +44,12 @@ def read_legacy_rules_here() -> tuple[NftRuleAudit, ...]:
 def parse_table(table: LegacyTable) -> list[NftRuleAudit]:
     """Return the rules of a table, and policies other than accepting, which each table has from the beginning.
 
-    ValueError or struct.error if an entry is damaged.
+    ValueError if an entry is damaged, or of an unknown kernel.
     """
-    entries = list(_entries(table))
+    try:
+        entries = list(_entries(table))
+    except struct.error as error:
+        raise ValueError(f"the table {table.name} ends within an entry") from error
     chains = {offset: name for name, offset in table.first.items()}
     chains |= {each.end: each.user_chain for each in entries if each.target == _BEGINNING}
     policies = {offset: name.lower() for name, offset in table.policy.items()}

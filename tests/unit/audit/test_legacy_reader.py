@@ -88,7 +88,9 @@ def test_rules_of_ipv6_have_longer_addresses() -> None:
     assert (rule.chain, rule.rule) == ("ip6tables-legacy filter FORWARD", "to fd00::/64 DROP")
 
 
-def test_a_damaged_entry_ends_nothing_else_than_its_table() -> None:
+def test_a_damaged_entry_is_no_rule() -> None:
     damaged = entry(verdict(DROP))[:88] + bytes(4) + entry(verdict(DROP))[92:]
     with pytest.raises(ValueError, match="entry at 0"):
         parse_table(table(damaged, policy=0))
+    with pytest.raises(ValueError, match="ends within an entry"):
+        parse_table(table(entry(verdict(DROP))[:100], policy=0))
