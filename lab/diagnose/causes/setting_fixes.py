@@ -30,7 +30,7 @@ def remedies(settings: Iterable[DifferingSetting]) -> list[str]:
     - of routes that a node did not learn in full, one is enough to find the reason
     - lines of FRR are removed before others are added: FRR removes the route map of a session whatever its name
     - route maps and lists are removed after the lines that use them
-    - lines that create a peer group or a neighbour come before its others
+    - lines that create a peer group or a neighbour come before its others, and are removed after them
     - a new hook of filters is removed with its filters
     - of what a node may have by intent, one object is named
     - if the ends of a link differ from each other, one command is enough
@@ -41,7 +41,11 @@ def remedies(settings: Iterable[DifferingSetting]) -> list[str]:
     settings = [each for each in settings if each.kind != "filter" or (each.node, each.interface) not in hooks]
     mine = sorted(
         settings,
-        key=lambda each: (not (each.kind == "frr" and is_new(each)), _is_definition(each), not _creates(each)),
+        key=lambda each: (
+            not (each.kind == "frr" and is_new(each)),
+            _is_definition(each),
+            _creates(each) == is_new(each),
+        ),
     )
     of_object: dict[tuple[str, str], list[DifferingSetting]] = {}
     for each in mine:
@@ -199,8 +203,8 @@ def _is_definition(setting: DifferingSetting) -> bool:
 
 
 def _creates(setting: DifferingSetting) -> bool:
-    """Return whether a line of FRR is missing without which no other line can name its neighbour."""
-    return setting.kind == "frr" and not is_new(setting) and bool(_CREATING.search(setting.object))
+    """Return whether a line of FRR creates a neighbour, so that without it no other line can name that."""
+    return setting.kind == "frr" and bool(_CREATING.search(setting.object))
 
 
 def _is_lost_section(setting: DifferingSetting) -> bool:

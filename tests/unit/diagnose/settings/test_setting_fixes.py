@@ -284,3 +284,18 @@ def test_the_fix_of_a_legacy_rule_shows_its_number() -> None:
     assert remedy(rule) == f"delete the rule by its number: {shown}"
     policy = setting("leaf1", "nft iptables-legacy filter FORWARD hook forward policy drop")
     assert remedy(policy) == f"restore the policy of FORWARD: {shown}"
+
+
+def test_a_neighbour_is_removed_after_the_lines_that_name_it() -> None:
+    """FRR removes all of them with it, and rejects a line of a neighbour that it does not have."""
+    neighbour = "frr router bgp 1 / neighbor swp1 interface"
+    lines = [
+        setting("leaf2", f"{neighbour} remote-as 65099"),
+        setting("leaf2", "frr router bgp 1 / address-family ipv4 unicast / neighbor swp1 activate"),
+        setting("leaf2", f"{neighbour} peer-group FABRIC", value="absent", expected="present"),
+    ]
+    typed = [each.rpartition(" -c ")[2] for each in remedies(lines)]
+    assert typed == [
+        "'no neighbor swp1 activate'", "'no neighbor swp1 interface remote-as 65099'",
+        "'neighbor swp1 interface peer-group FABRIC'",
+    ]  # fmt: skip
