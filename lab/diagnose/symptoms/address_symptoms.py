@@ -134,7 +134,7 @@ def has_no_way_to_others(facts: WindowFacts) -> Iterator[Sign]:
 
     Its route is missing, is a blackhole, or has no cabled interface. If switches route each NIC's link, its host must
     have a route to every other host. If a host reaches a destination by none of its NICs, each of these NICs has a
-    sign. A NIC whose default route is in another table has none, unless that of most NICs is.
+    sign. A NIC whose default route is in another table has none, unless that of most NICs is, or its pings are lost.
     """
     known = {
         nic: stack
@@ -147,7 +147,8 @@ def has_no_way_to_others(facts: WindowFacts) -> Iterator[Sign]:
         for version in (4, 6)
     }
     elsewhere = {nic for nic, stack in known.items() if nic.partition(":")[2] in stack.defaults_elsewhere}
-    moved = elsewhere if 2 * len(elsewhere) < len(known) else set()
+    silent = {sign.place for sign in a_ping_is_not_answered(facts)}
+    moved = elsewhere - silent if 2 * len(elsewhere) < len(known) else set()
     for nic, stack in ((nic, stack) for nic, stack in known.items() if nic not in moved):
         seen = [
             _without_default(facts, nic, stack, version)

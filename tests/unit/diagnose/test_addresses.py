@@ -194,6 +194,8 @@ def test_a_host_may_have_its_default_route_in_another_table() -> None:
     moved = lost | {"defaults_elsewhere": frozenset({"eth1"})}
     assert [each.cause for each in diagnose(facts(h1=lost)).causes] == ["default-route-lost"]
     assert diagnose(facts(h1=moved)).causes == ()
+    unruled = facts(ran=(replace(SILENCE, node="h1", argv=(*SILENCE.argv[:-1], ADDRESSES["h5"])),), h1=moved)
+    assert [each.cause for each in diagnose(unruled).causes] == ["default-route-lost"], "no rule looks it up"
     others: dict[str, Any] = {host: {"defaults_elsewhere": frozenset({"eth1"})} for host in HOSTS[1:]}
     assert [each.cause for each in diagnose(facts(h1=moved, **others)).causes] == ["default-route-lost"]
 
