@@ -227,6 +227,9 @@ _ENTRIES: Final = (
                 for name in ("allreduce", "allgather", "reduce-scatter", "alltoall", "broadcast", "sendrecv")
             ),
             CommandEntry("train", target=Target.FABRIC, recorded=True, answers=_answers("traffic.JobTrain")),
+            CommandEntry(
+                "transfer", target=Target.FABRIC, recorded=True, answers=_answers("traffic.JobTransferAnswer")
+            ),
             CommandEntry("explain", answers=_answers("jobs.JobExplain")),
             CommandEntry("export", answers=_answers("traffic.JobExport")),
         ),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from lab.jobs.job_spec import Collective
 from lab.jobs.rank_program import ELEMENT_OCTETS
+from lab.rdma.measure import percentile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,6 +69,10 @@ class JobRow:
     """The shortest step."""
     max_s: float
     """The longest step."""
+    p50_s: float
+    """The time that half of the steps do not exceed."""
+    p95_s: float
+    p99_s: float
     algbw_bps: float
     """Algorithm bandwidth in bits per second: size / mean duration."""
     busbw_bps: float
@@ -105,6 +110,9 @@ def job_row(collective: Collective, size: int, steps: Sequence[RankSteps], link_
         time_s=mean,
         min_s=min(durations),
         max_s=max(durations),
+        p50_s=percentile(sorted(durations), 50),
+        p95_s=percentile(sorted(durations), 95),
+        p99_s=percentile(sorted(durations), 99),
         algbw_bps=algorithm,
         busbw_bps=bus,
         jct_ratio=link_rate / bus,

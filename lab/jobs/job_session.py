@@ -227,9 +227,9 @@ def rank_argv(library: Path, words: Sequence[object]) -> list[str]:
     return [sys.executable, "-I", "-S", str(program), str(library), *map(str, words)]
 
 
-def scheduled_argv(library: Path) -> list[str]:
-    """Return the command line of a rank that runs a schedule, and imports two modules of rocelab."""
-    program = f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); from lab.jobs.schedule_program import main"
+def module_argv(module: str, library: Path) -> list[str]:
+    """Return the command line of a rank that runs a module of rocelab, which may import others, and no package."""
+    program = f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); from {module} import main"
     return [sys.executable, "-I", "-S", "-c", f"{program}; main(sys.argv[1:])", str(library)]
 
 

@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lab.jobs import job_session, mpi_library
+from lab.jobs import job_session, mpi_library, schedule_program
 from lab.jobs.collective_job import check_nics
-from lab.jobs.job_session import JobPatience, Rank, scheduled_argv
+from lab.jobs.job_session import JobPatience, Rank, module_argv
 from lab.jobs.job_spec import AUTOMATIC
 from lab.jobs.mpi_library import overlapping_variables
 from lab.jobs.rank_schedule import check_schedule
@@ -54,7 +54,7 @@ def run_schedule(
         Rank(
             number=number,
             nic=nic,
-            argv=scheduled_argv(mpi.abi),
+            argv=module_argv(schedule_program.__name__, mpi.abi),
             plan=schedule.plan(number),
             environment={
                 "PATH": os.defpath,

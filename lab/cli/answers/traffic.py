@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from lab.cli.answers.base import Answer, Models
 from lab.dataplane import limited_qps
 from lab.jobs import bus_bandwidth, collective_job, training_job
+from lab.jobs.transfers import transfer_job
 from lab.model.values import expectation
 from lab.rdma import measure, receive_cap, window_counters
 
@@ -16,13 +17,14 @@ if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made
     from lab.jobs.bus_bandwidth import JobRow
     from lab.jobs.collective_job import RankPlace
     from lab.jobs.training_job import PhaseFigures, RankFigures, RankStep, StepFigures
+    from lab.jobs.transfers.transfer_job import TransferResult
     from lab.model.values.expectation import ExpectationResult
     from lab.rdma.measure import BandwidthResult, LatencyResult, Total
     from lab.rdma.receive_cap import Arrived
     from lab.rdma.window_counters import Balance
 else:
     _MODELS = Models(
-        names=(ipaddress,),
+        names=(ipaddress, collective_job),
         besides={
             window_counters.Balance: {"under_way": int},
             training_job.RankStep: {"communication_ns": int},
@@ -38,6 +40,7 @@ else:
     RankFigures, RankStep = _MODELS.of(training_job.RankFigures), _MODELS.of(training_job.RankStep)
     StepFigures = _MODELS.of(training_job.StepFigures)
     Total = _MODELS.of(measure.Total)
+    TransferResult = _MODELS.of(transfer_job.TransferResult)
 
 
 class _Measured(Answer):
@@ -183,6 +186,16 @@ class JobTrain(Answer):
     """Wrong elements of all ranks and all steps; above 0 the command exits with 1."""
     start_s: float
     """Seconds until every rank knew all others."""
+    time: Literal["host", "virtual"]
+    """Clock of the machine: real time (host), or the VM's virtual time."""
+    warnings: list[str]
+    """Reasons why the figures may not be those of the network."""
+
+
+class JobTransferAnswer(TransferResult):
+    """``rocelab job transfer``."""
+
+    verb: Literal["write", "read"]
     time: Literal["host", "virtual"]
     """Clock of the machine: real time (host), or the VM's virtual time."""
     warnings: list[str]

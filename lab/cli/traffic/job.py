@@ -21,6 +21,7 @@ from lab.cli.kit.warnings import warn
 from lab.cli.tables.training_table import phase_table, training_notes, training_table
 from lab.cli.traffic.job_explain import explain
 from lab.cli.traffic.job_export import export
+from lab.cli.traffic.job_transfer import transfer
 from lab.errors import ExitCode, UsageError
 from lab.faults.slow_ranks import slowed, slowed_trace
 from lab.jobs.collective_job import lossy_class, received_bps, run_job, too_fast
@@ -47,7 +48,9 @@ if TYPE_CHECKING:
     from lab.jobs.training_spec import TrainingSpec
     from lab.rdma.measure import Nic
 
-app = typer.Typer(no_args_is_help=True, help="Run MPI collectives and training steps between hosts over RDMA.")
+app = typer.Typer(
+    no_args_is_help=True, help="Run MPI collectives, training steps and transfers between hosts over RDMA."
+)
 _COLUMNS: Final = (
     "size",
     "count",
@@ -200,6 +203,7 @@ def train(
         raise typer.Exit(ExitCode.FAIL)
 
 
+app.command()(transfer)
 app.command()(export)
 
 
@@ -323,4 +327,13 @@ def _table(result: JobResult) -> Any:
 def _notes(result: JobResult) -> list[str]:
     hosts = ", ".join(f"{place.rank} {place.host}:{place.interface}" for place in result.ranks)
     verdict = f"{result.wrong} wrong elements" if result.wrong else "every rank has the right result"
-    return [f"ranks: {hosts}", f"{verdict}; the job started in {format_time(result.start_s)}"]
+    last = result.rows[-1]
+    steps = ", ".join(
+        f"{name} {format_time(seconds)}"
+        for name, seconds in (("p50", last.p50_s), ("p95", last.p95_s), ("p99", last.p99_s))
+    )
+    return [
+        f"ranks: {hosts}",
+        f"steps of {format_size(last.size)}: {steps}",
+        f"{verdict}; the job started in {format_time(result.start_s)}",
+    ]

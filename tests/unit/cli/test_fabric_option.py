@@ -35,6 +35,7 @@ WORDS: Final[dict[str, str]] = {
     "craft": "pfc --send h1:eth1",
     "record start": "-o run",
     "job train": TRAINING,
+    "job transfer": "h1 --to h2",
     "top": "--stream",
     "metrics serve": "--stream --port 0",
     "live": "--stream",

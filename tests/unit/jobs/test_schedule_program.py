@@ -11,8 +11,8 @@ from typing import Any, Final
 import pytest
 
 from lab.errors import OperationFailed
-from lab.jobs import mpi_library
-from lab.jobs.job_session import JobPatience, Rank, run_ranks, scheduled_argv
+from lab.jobs import mpi_library, schedule_program
+from lab.jobs.job_session import JobPatience, Rank, module_argv, run_ranks
 from lab.jobs.mpi_library import MpiLibrary, overlapping_variables
 from lab.jobs.rank_program import PERIOD, pattern
 from lab.jobs.rank_schedule import JobSchedule, Operation, OperationKind, Phase, check_schedule
@@ -74,7 +74,7 @@ def ranks_of(mpi: MpiLibrary, schedule: JobSchedule, algorithm: str) -> list[Ran
         Rank(
             number=rank,
             nic=Nic(f"h{rank}", "eth1", Namespace("none"), "none", ip_address("10.0.0.1")),
-            argv=scheduled_argv(mpi.abi),
+            argv=module_argv(schedule_program.__name__, mpi.abi),
             plan=schedule.plan(rank),
             environment={**common, "PMI_RANK": str(rank)},
         )

@@ -1,4 +1,4 @@
-"""Collectives by real MPI over RDMA: right results, the bytes of each algorithm, and failures by name."""
+"""Collectives by real MPI over RDMA, and transfers by Mooncake: right data, their bytes, and failures by name."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from lab.jobs.traces.chakra_trace import read_traces, write_traces
 from lab.jobs.training_job import TraceJob, run_training
 from lab.jobs.training_schedule import training_schedule
 from lab.jobs.training_spec import load_training
+from lab.jobs.transfers.transfer_job import run_transfer
+from lab.jobs.transfers.transfer_spec import TransferSpec, TransferVerb
 from lab.kernel.process import netns_processes
 from lab.rdma import rxe
 from tests.vm.one_switch import SWITCH, star
@@ -205,6 +207,35 @@ def test_an_exported_job_sends_the_same_bytes_again(fabric: Star, nics: tuple[Ni
     assert moved[1] == pytest.approx(moved[0], rel=0.03)
 
 
+@pytest.mark.parametrize("verb", [TransferVerb.WRITE, pytest.param(TransferVerb.READ, marks=LONG)])
+def test_mooncake_moves_each_request_by_rdma_at_the_rate_of_the_link(
+    fabric: Star, nics: tuple[Nic, ...], verb: TransferVerb
+) -> None:
+    """One after the other, from h1 to h3 and h4 in turn; every target has the right data."""
+    requests, before = 4, sent(fabric)
+    spec = TransferSpec(size=SIZE, requests=requests, verb=verb)
+    result = run_transfer(nics[:1], nics[2:], spec, link_rate=RATE, report=lambda *_: None)
+    assert (result.wrong, [each.target for each in result.requests]) == (0, ["h3", "h4", "h3", "h4"])
+    moved = {host: octets[LOSSLESS] - before[host][LOSSLESS] for host, octets in sent(fabric).items()}
+    whole = {"h1": requests} if verb is TransferVerb.WRITE else {"h3": requests / 2, "h4": requests / 2}
+    for host, times in ({"h1": 0, "h2": 0, "h3": 0, "h4": 0} | whole).items():
+        payload = times * SIZE
+        assert moved[host] == pytest.approx(payload * (1 + HEADERS / PAYLOAD), rel=0.03, abs=0.05 * SIZE), host
+    theory = SIZE * 8 / RATE * (1 + (HEADERS + GAPS) / PAYLOAD)
+    assert theory < result.all.p50_s < 1.1 * theory
+    assert left_running(fabric) == []
+
+
+@pytest.mark.long
+def test_hosts_that_write_to_one_target_share_its_link(nics: tuple[Nic, ...]) -> None:
+    """A checkpoint: three hosts at once, so that a request takes three times as long."""
+    spec = TransferSpec(size=SIZE // 2, requests=2)
+    result = run_transfer(nics[:3], nics[3:], spec, link_rate=RATE, report=lambda *_: None)
+    assert result.wrong == 0
+    theory = 3 * SIZE / 2 * 8 / RATE * (1 + (HEADERS + GAPS) / PAYLOAD)
+    assert result.all.mean_s == pytest.approx(theory, rel=0.1)
+
+
 def test_ranks_use_devices_with_shortened_names(fabric: Star, nics: tuple[Nic, ...]) -> None:
     """Those of a fabric and of a host whose names are too long for a device, at the limit of UCX."""
     long = "a-name-that-is-too-long-for-a-device"
@@ -232,6 +263,8 @@ def test_without_rdma_the_rank_is_named(fabric: Star, nics: tuple[Nic, ...]) -> 
     try:
         with pytest.raises(EnvironmentLacks, match="rank 2 at h3 has no RDMA device"):
             run(nics, spec(Collective.ALLREDUCE))
+        with pytest.raises(EnvironmentLacks, match="rank 1 at h3 has no RDMA device"):
+            run_transfer(nics[:1], nics[2:3], TransferSpec(size=4), link_rate=RATE, report=lambda *_: None)
     finally:
         rxe.create(fabric.namespaces["h3"], device(fabric, "h3"), "eth1")
 
