@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lab.diagnose.ip_stacks import Stack
     from lab.diagnose.overlay_forwarding import Forwarding
     from lab.model.qos.port import NodeQos, PortQos
-    from lab.telemetry.read.measures import Measure
+    from lab.telemetry.read.measure import Measure
     from lab.telemetry.read.recorded_jobs import RecordedJob
 
 

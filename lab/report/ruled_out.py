@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lab.report.run_figures import ReportFigure
-    from lab.telemetry.read.measures import Measure
+    from lab.telemetry.read.measure import Measure
     from lab.telemetry.read.recording import Recording
     from lab.telemetry.read.series import RecordingPhase
 

@@ -11,7 +11,7 @@ from lab.telemetry.read.series import RecordingPhase
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lab.telemetry.read.measures import Measure
+    from lab.telemetry.read.measure import Measure
     from lab.telemetry.read.recording import Recording
     from lab.telemetry.read.series import Series
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lab.diagnose.conservation.hop_balance import HopBalance
+    from lab.telemetry.read.measure import Measure
     from lab.telemetry.read.recording import Recording
     from lab.telemetry.read.series import RecordingPhase, Series
     from lab.telemetry.read.views import PortView
@@ -122,7 +123,7 @@ def _gone(read: _Reader, port: PortView, priorities: Iterable[int]) -> NDArray[n
     return sent + dropped + held
 
 
-def _used(port: PortView, measure: measures.Measure, priorities: Iterable[int]) -> Iterator[Series]:
+def _used(port: PortView, measure: Measure, priorities: Iterable[int]) -> Iterator[Series]:
     """Yield the counters of priorities that have counted anything."""
     for number in priorities:
         series = port.series(measure, number)

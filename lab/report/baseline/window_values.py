@@ -13,7 +13,7 @@ import numpy as np
 from lab.errors import UsageError
 from lab.report.compare.compared_measures import BUFFER_COMPARED, DEVICE_COMPARED, LINK_COMPARED, PORT_COMPARED
 from lab.report.compare.figures_in_window import WindowCounters
-from lab.telemetry.read.measures import LINK_TABLE, MeasureScope
+from lab.telemetry.read.measure import LINK_TABLE, MeasureScope
 from lab.telemetry.read.series import RecordingPhase
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lab.telemetry.read.measures import Measure
+    from lab.telemetry.read.measure import Measure
     from lab.telemetry.read.recording import Recording
 
 FEWEST: Final = 5

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from lab.dataplane import reductions
-from lab.telemetry.read.measures import LINK_TABLE
+from lab.telemetry.read.measure import LINK_TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lab.telemetry.read.counter_tables import Key
-    from lab.telemetry.read.measures import Measure
+    from lab.telemetry.read.measure import Measure
     from lab.telemetry.read.recording import Recording
     from lab.telemetry.read.series import RecordingPhase
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from lab.telemetry.read import measures
 from lab.telemetry.read.followed_sessions import SessionStates
-from lab.telemetry.read.measures import LINK_TABLE, OWNER_TABLES, MeasureScope
+from lab.telemetry.read.measure import LINK_TABLE, OWNER_TABLES, MeasureScope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lab.telemetry.read.counter_tables import Key
     from lab.telemetry.read.followed_sessions import SessionKey
-    from lab.telemetry.read.measures import Measure
+    from lab.telemetry.read.measure import Measure
     from lab.telemetry.read.recorded_jobs import RecordedJob, RecordedRankStep, RecordedStep
     from lab.telemetry.read.recording import RecordedEvent
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from lab.telemetry.read.counter_tables import CounterTables
-    from lab.telemetry.read.measures import Measure
+    from lab.telemetry.read.measure import Measure
     from lab.telemetry.read.series import RecordingPhase, Series
 
 _NUMBERED: Final = re.compile(r"^((?:rx|tx)_prio|queue|pg)(\d)_")
