@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from lab.diagnose.ip_stacks import Stack
     from lab.diagnose.overlay_forwarding import Forwarding
     from lab.model.qos.port import NodeQos, PortQos
-    from lab.telemetry.read.measure import Measure
     from lab.telemetry.read.recorded_jobs import RecordedJob
+    from lab.telemetry.read.window_measure import Measure
 
 
 @dataclass(frozen=True, slots=True)

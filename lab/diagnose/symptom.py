@@ -11,7 +11,7 @@ from lab.telemetry.read import measures
 from lab.units import format_size
 
 if TYPE_CHECKING:
-    from lab.telemetry.read.measure import Measure
+    from lab.telemetry.read.window_measure import Measure
 
 _KILO: Final = 1000
 

@@ -30,8 +30,8 @@ from lab.report.run_figures import DEVICE_FIGURES
 from lab.telemetry.read import measures
 from lab.telemetry.read.event_text import event_text
 from lab.telemetry.read.followed_sessions import SessionStates
-from lab.telemetry.read.measure import LINK_TABLE
 from lab.telemetry.read.recording import RecordedEvent
+from lab.telemetry.read.window_measure import LINK_TABLE
 from lab.telemetry.sample import qp_rates, queue_pairs, routing_sessions
 from lab.telemetry.sample.kernel_events import KernelNews
 from lab.telemetry.store.port_event_frames import PortEventFrames
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lab.live.update_ring import UpdateRing
-    from lab.telemetry.read.measure import Measure
+    from lab.telemetry.read.window_measure import Measure
     from lab.telemetry.store.rawlog import LogFrame, Sample
 
 _NS: Final = 10**9

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lab.report.qp_limits import ReportedQp
     from lab.report.run_facts import Moved, ReportFacts
     from lab.report.run_figures import ReportFigure
-    from lab.telemetry.read.measure import Measure
+    from lab.telemetry.read.window_measure import Measure
 
 _ROWS: Final = 8
 _MOMENTS: Final = 60

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from lab.model.topology import Topology
     from lab.report.packet_picks import Packet
     from lab.report.run_facts import ReportFacts
-    from lab.telemetry.read.measure import Measure
     from lab.telemetry.read.recording import Recording
     from lab.telemetry.read.series import Series
+    from lab.telemetry.read.window_measure import Measure
 
 _NS: Final = 10**9
 _US: Final = 1000

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lab.report.run_figures import ReportFigure
-    from lab.telemetry.read.measure import Measure
     from lab.telemetry.read.recording import Recording
     from lab.telemetry.read.series import RecordingPhase
+    from lab.telemetry.read.window_measure import Measure
 
 WORST: Final = "observe"
 """The name that scenarios give to the phase in which the fault has its full effect."""

@@ -11,9 +11,9 @@ from lab.telemetry.read.series import RecordingPhase
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lab.telemetry.read.measure import Measure
     from lab.telemetry.read.recording import Recording
     from lab.telemetry.read.series import Series
+    from lab.telemetry.read.window_measure import Measure
 
 _PRIORITIES: Final = range(8)
 WHOLE: Final = "whole run"

@@ -10,7 +10,7 @@ from lab.units import format_time
 
 if TYPE_CHECKING:
     from lab.telemetry.read.dashboard import RankState, Snapshot
-    from lab.telemetry.read.measure import Measure
+    from lab.telemetry.read.window_measure import Measure
 
 NOTHING: Final = "·"
 """Shown instead of 0, so that active ports stand out in the table of an idle fabric."""

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lab.diagnose.conservation.hop_balance import HopBalance
-    from lab.telemetry.read.measure import Measure
     from lab.telemetry.read.recording import Recording
     from lab.telemetry.read.series import RecordingPhase, Series
     from lab.telemetry.read.views import PortView
+    from lab.telemetry.read.window_measure import Measure
 
 _DATA: Final = range(6)
 """Priorities that switches forward. They send and receive routing protocols, ARP and ND in the others (CS6, CS7)."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from lab.diagnose.facts import Lane, PortFacts, WindowFacts
     from lab.model.qos.congestion.cc_registers import CcQos, CcRegisters
-    from lab.telemetry.read.measure import Measure
+    from lab.telemetry.read.window_measure import Measure
 
 _MARKS: Final = 100
 """Marked packets that a NIC must answer at least once."""

@@ -13,16 +13,16 @@ import numpy as np
 from lab.errors import UsageError
 from lab.report.compare.compared_measures import BUFFER_COMPARED, DEVICE_COMPARED, LINK_COMPARED, PORT_COMPARED
 from lab.report.compare.figures_in_window import WindowCounters
-from lab.telemetry.read.measure import LINK_TABLE, MeasureScope
 from lab.telemetry.read.series import RecordingPhase
+from lab.telemetry.read.window_measure import LINK_TABLE, MeasureScope
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from lab.telemetry.read.measure import Measure
     from lab.telemetry.read.recording import Recording
+    from lab.telemetry.read.window_measure import Measure
 
 FEWEST: Final = 5
 """Windows of a recording: a median of fewer says little."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lab.report.compare.figures_in_window import WindowFigure
-    from lab.telemetry.read.measure import Measure
+    from lab.telemetry.read.window_measure import Measure
 
 THRESHOLD: Final = 0.05
 """The minimum change, as a share of the larger value."""

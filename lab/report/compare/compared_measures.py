@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from lab.telemetry.read import measures
-from lab.telemetry.read.measure import Measure, MeasureScope, Reduction
 from lab.telemetry.read.measure_unit import MeasureUnit
+from lab.telemetry.read.window_measure import Measure, MeasureScope, Reduction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from lab.report.compare.paired_values import (
     transfers_by_name,
 )
 from lab.report.compare.queue_pair_values import queue_pair_values, queue_pairs_by_name
-from lab.telemetry.read.measure import MeasureScope
+from lab.telemetry.read.window_measure import MeasureScope
 from lab.telemetry.store.recording_folder import damage_as_invalid
 from lab.units import counted
 

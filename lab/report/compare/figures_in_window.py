@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from lab.dataplane import reductions
-from lab.telemetry.read.measure import LINK_TABLE
+from lab.telemetry.read.window_measure import LINK_TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lab.telemetry.read.counter_tables import Key
-    from lab.telemetry.read.measure import Measure
     from lab.telemetry.read.recording import Recording
     from lab.telemetry.read.series import RecordingPhase
+    from lab.telemetry.read.window_measure import Measure
 
 FigureLine: TypeAlias = tuple[str, int | None]
 """A port, device or node, and the priority if the counter has one."""

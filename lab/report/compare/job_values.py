@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lab.report.compare.run_window import ComparedRun
-    from lab.telemetry.read.measure import Measure
+    from lab.telemetry.read.window_measure import Measure
 
 _NS: Final = 10**9
 

@@ -23,15 +23,15 @@ from lab.report.compare.compared_measures import (
     SLOWEST_MESSAGE,
 )
 from lab.report.compare.figures_in_window import WindowCounters, WindowFigure
-from lab.telemetry.read.measure import LINK_TABLE, MeasureScope
+from lab.telemetry.read.window_measure import LINK_TABLE, MeasureScope
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from lab.report.compare.figures_in_window import FigureLine
     from lab.report.compare.run_window import ComparedRun
-    from lab.telemetry.read.measure import Measure
     from lab.telemetry.read.transfers import Transfer
+    from lab.telemetry.read.window_measure import Measure
 
 _NOTHING: Final = WindowFigure()
 

@@ -17,7 +17,7 @@ from lab.telemetry.metrics.metric_families import (
     VIRTUAL_SECONDS,
     MetricType,
 )
-from lab.telemetry.read.measure import MeasureScope
+from lab.telemetry.read.window_measure import MeasureScope
 from lab.telemetry.store.session_states import UP
 
 if TYPE_CHECKING:

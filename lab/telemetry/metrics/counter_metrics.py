@@ -13,7 +13,7 @@ import numpy as np
 from lab.dataplane.numbering import drained_interface
 from lab.model.qos.port import members
 from lab.telemetry.metrics.metric_families import FAMILIES, INTERFACE, NUMBER, RDMA_DEVICE, MetricOwner
-from lab.telemetry.read.measure import MeasureScope
+from lab.telemetry.read.window_measure import MeasureScope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

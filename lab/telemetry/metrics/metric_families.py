@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Final
 from lab.dataplane.counter_names import COUNTERS, CounterScope
 from lab.rdma.device_counters import MEANINGS
 from lab.telemetry.read import measures
-from lab.telemetry.read.measure import LINK_TABLE, MeasureScope
+from lab.telemetry.read.window_measure import LINK_TABLE, MeasureScope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lab.dataplane.counter_names import PortCounter
-    from lab.telemetry.read.measure import Measure
+    from lab.telemetry.read.window_measure import Measure
 
 INSTANCE: Final = "instance"
 """The label with the node: real exporters run on each node, and Prometheus adds the label."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lab.telemetry.read.measure import OWNER_TABLES
 from lab.telemetry.read.series import RecordingClock, Series
+from lab.telemetry.read.window_measure import OWNER_TABLES
 from lab.telemetry.store.log_store import LogStore
 from lab.telemetry.store.recording_folder import invalid
 

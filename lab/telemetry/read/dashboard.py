@@ -12,7 +12,7 @@ import numpy as np
 
 from lab.telemetry.read import measures
 from lab.telemetry.read.followed_sessions import SessionStates
-from lab.telemetry.read.measure import LINK_TABLE, OWNER_TABLES, MeasureScope
+from lab.telemetry.read.window_measure import LINK_TABLE, OWNER_TABLES, MeasureScope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from lab.telemetry.read.counter_tables import Key
     from lab.telemetry.read.followed_sessions import SessionKey
-    from lab.telemetry.read.measure import Measure
     from lab.telemetry.read.recorded_jobs import RecordedJob, RecordedRankStep, RecordedStep
     from lab.telemetry.read.recording import RecordedEvent
+    from lab.telemetry.read.window_measure import Measure
 
 _NS: Final = 10**9
 WINDOW: Final = _NS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from lab.telemetry.read.measure import Measure, MeasureScope
 from lab.telemetry.read.measure_unit import MeasureUnit
+from lab.telemetry.read.window_measure import Measure, MeasureScope
 
 
 def _of_step(name: str, title: str, meaning: str, unit: MeasureUnit = MeasureUnit.SECONDS) -> Measure:

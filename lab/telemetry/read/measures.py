@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from lab.telemetry.read.measure import Measure, MeasureScope, Reduction
 from lab.telemetry.read.measure_unit import MeasureUnit
+from lab.telemetry.read.window_measure import Measure, MeasureScope, Reduction
 
 DROP_REASONS: Final = ("limit", "shared", "headroom", "slots", "watchdog", "flush")
 """Reasons for packet drops at ports, as in the names of drop counters."""

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from lab.telemetry.read.counter_tables import CounterTables
-    from lab.telemetry.read.measure import Measure
     from lab.telemetry.read.series import RecordingPhase, Series
+    from lab.telemetry.read.window_measure import Measure
 
 _NUMBERED: Final = re.compile(r"^((?:rx|tx)_prio|queue|pg)(\d)_")
 _ALL: Final = range(8)

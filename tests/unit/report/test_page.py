@@ -33,7 +33,7 @@ from tests.unit.telemetry.made import START, STEP, Made
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lab.telemetry.read.measure import Measure
+    from lab.telemetry.read.window_measure import Measure
 
 
 def unfolded(flat: list[int], length: int) -> list[int]:

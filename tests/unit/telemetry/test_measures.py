@@ -14,10 +14,10 @@ from lab.errors import UsageError
 from lab.kernel.netlink.link_stats import FIELDS
 from lab.rdma.device_counters import MEANINGS
 from lab.telemetry.read import measures
-from lab.telemetry.read.measure import Measure, MeasureScope, Reduction
 from lab.telemetry.read.measure_unit import MeasureUnit
 from lab.telemetry.read.measures import MEASURES, RAW
 from lab.telemetry.read.recording import Recording
+from lab.telemetry.read.window_measure import Measure, MeasureScope, Reduction
 from lab.telemetry.sample.port_source import _POOL, _TABLES
 from tests.unit.telemetry.played import PORT, played
 

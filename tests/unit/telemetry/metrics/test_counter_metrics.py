@@ -12,7 +12,7 @@ from lab.model.load import load_topology
 from lab.rdma.device_counters import MEANINGS
 from lab.telemetry.metrics.counter_metrics import CounterMetrics
 from lab.telemetry.metrics.metric_families import FAMILIES, MetricOwner
-from lab.telemetry.read.measure import LINK_TABLE
+from lab.telemetry.read.window_measure import LINK_TABLE
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.telemetry.metrics.made_metrics import MadeFabric, Series
 
