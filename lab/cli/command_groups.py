@@ -14,8 +14,9 @@ import typer
 from typer.core import TyperGroup
 
 from lab.cli import vm_routing
+from lab.cli.command_entry import CommandEntry
 from lab.cli.command_line import Invocation, running_line, with_places
-from lab.cli.command_registry import COMMANDS, CommandEntry, suggestion_for
+from lab.cli.command_registry import COMMANDS, suggestion_for
 from lab.cli.kit import recorded_command
 from lab.cli.typer_internals import convert_without_pydantic, leaves
 from lab.errors import UsageError

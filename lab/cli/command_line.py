@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from typer.core import TyperCommand, TyperGroup
 
-from lab.cli.command_registry import Attended, CommandEntry, Target, find_command
+from lab.cli.command_entry import Attended, CommandEntry, Target
+from lab.cli.command_registry import find_command
 from lab.cli.typer_internals import TypedWord, get_current_context, remaining_words, typed_words
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from lab.cli.command_registry import Target
+from lab.cli.command_entry import Target
 from lab.errors import ExitCode, OperationFailed, UsageError
 
 if TYPE_CHECKING:

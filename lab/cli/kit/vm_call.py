@@ -59,7 +59,7 @@ def note(text: str) -> None:
 
 
 def is_attended(argv: Sequence[str], line: CommandLine | None) -> bool:
-    """Return whether the command must run in real time: see ``command_registry.Attended``."""
+    """Return whether the command must run in real time: see ``command_entry.Attended``."""
     if line:
         return line.attended(terminal=on_terminal())
     return on_terminal() and not _SHELLS.isdisjoint(argv)

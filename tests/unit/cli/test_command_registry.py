@@ -11,7 +11,8 @@ from typing import Final
 import pytest
 from typer.core import TyperGroup
 
-from lab.cli.command_registry import COMMANDS, TargetByOption, all_functions, find_command, walk
+from lab.cli.command_entry import TargetByOption
+from lab.cli.command_registry import COMMANDS, all_functions, find_command, walk
 from lab.cli.schemas import ANSWERS, adapter
 from tests.command_line import ROCELAB, every_command, parsed
 

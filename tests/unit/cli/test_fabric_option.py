@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from lab.cli.app import app
-from lab.cli.command_registry import Target, walk
+from lab.cli.command_entry import Target
+from lab.cli.command_registry import walk
 from lab.errors import UsageError
 from tests.command_line import every_command
 from tests.unit.analysis import packets

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from lab.cli.agents.tool_call import answer_schema
 from lab.cli.agents.tool_catalogue import TOOLS, ToolAccess
-from lab.cli.command_registry import Target, find_command
+from lab.cli.command_entry import Target
+from lab.cli.command_registry import find_command
 from tests.command_line import parsed
 
 VALUES: Final[dict[str, dict[str, Any]]] = {
