@@ -7,8 +7,9 @@ lateness is the time from the median rank's end to its own.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from statistics import fmean, median_low
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from lab.jobs.job_session import Rank
+    from lab.jobs.rank_qp import RankQp
     from lab.jobs.rank_schedule import JobSchedule, StepTimes
     from lab.jobs.training_spec import TrainingSpec
     from lab.rdma.measure import Nic
@@ -255,6 +257,19 @@ def recorded_steps(
         }
         for each in steps
     ]  # fmt: skip
+
+
+def recorded_job(result: TrainingResult, qps: Sequence[RankQp]) -> dict[str, Any]:
+    """Return the recording's description of a job that has just ended, the fields of ``JobDescription``."""
+    return {
+        "ns": time.monotonic_ns(),
+        "job": result.name,
+        "began": result.began_ns,
+        "size": result.size,
+        "roofline": round(result.roofline_s * _NS),
+        "tclass": result.tclass,
+        "qps": [asdict(each) for each in qps],
+    }
 
 
 def _schedule(spec: TrainingSpec | TraceJob, hosts: Sequence[str]) -> JobSchedule:

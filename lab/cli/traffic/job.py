@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
@@ -28,7 +27,7 @@ from lab.jobs.collective_job import lossy_class, received_bps, run_job, too_fast
 from lab.jobs.job_spec import ALGORITHMS, AUTOMATIC, Collective, JobSpec, size_range
 from lab.jobs.rank_placement import PlacementRule, leaf_of_nic, nic_links, place, refuse_shared_host
 from lab.jobs.traces.chakra_trace import read_traces
-from lab.jobs.training_job import TraceJob, run_training
+from lab.jobs.training_job import TraceJob, recorded_job, run_training
 from lab.jobs.training_spec import MAX_NAME, load_training
 from lab.kernel.process import time_source
 from lab.model.load import read_text
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from lab.backends.backend import Fabric
     from lab.jobs.collective_job import JobResult
     from lab.jobs.job_qps import JobQps
-    from lab.jobs.rank_qp import RankQp
     from lab.jobs.training_job import TrainingResult
     from lab.jobs.training_spec import TrainingSpec
     from lab.rdma.measure import Nic
@@ -190,7 +188,7 @@ def train(
         told = watch.report if watch else progress
         result = run_training(nics, job, link_rate=slowest, report=told, stepped=stepped)
     if watch:
-        recorded_command.described(fabric.state, _recorded_job(result, watch.found))
+        recorded_command.described(fabric.state, recorded_job(result, watch.found))
     warnings += _warned(too_fast(result.transfer_bps) if time_source.lives_in() == time_source.VIRTUAL else "")
     if as_json:
         print_json({**_training_data(result), "warnings": warnings})
@@ -214,19 +212,6 @@ def _watched_qps(fabric: Fabric, nics: Sequence[Nic], progress: Callable[[str, i
 
     walker = Walker(fabric.topology, fabric.namespace)
     return JobQps(nics, lambda: qp_pairs.connected(fabric.name), walker, progress)
-
-
-def _recorded_job(result: TrainingResult, qps: Sequence[RankQp]) -> dict[str, Any]:
-    """Return the recording's description of the job."""
-    return {
-        "ns": time.monotonic_ns(),
-        "job": result.name,
-        "began": result.began_ns,
-        "size": result.size,
-        "roofline": round(result.roofline_s * 1e9),
-        "tclass": result.tclass,
-        "qps": [asdict(each) for each in qps],
-    }
 
 
 def _training_data(result: TrainingResult) -> dict[str, Any]:

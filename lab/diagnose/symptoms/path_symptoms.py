@@ -124,11 +124,16 @@ def many_flows_on_one_uplink(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def few_flows_on_one_uplink(facts: WindowFacts) -> Iterator[Sign]:
-    """One uplink of an ECMP group is full with a few QPs of several hosts, while another is idle."""
+    """One uplink of an ECMP group is full with a few QPs of several hosts, while another is idle.
+
+    The QPs of a training job fill it for a part of each step only.
+    """
     for switch, lanes, busiest in _unused(facts):
         through = _through(facts, busiest.port)
         qps = sum(qps for _, qps in through)
-        if not _is_limited(facts, busiest) or qps >= _MANY or len(through) < 2:
+        if qps >= _MANY or len(through) < 2:
+            continue
+        if not _is_limited(facts, busiest) and not _rings_meet(facts, busiest):
             continue
         known = [
             Evidence(says=f"goes {src} to {dst}", of=switch, source="transfers", value=1, at=facts.end)
@@ -152,6 +157,18 @@ def _is_limited(facts: WindowFacts, lane: Lane) -> bool:
     pausing = sum(each.pauses_out > 0 for each in lanes)
     sources = sum(each.rx_bytes > _SOURCE * lane.tx_bytes for each in lanes)
     return facts.load(lane) > _FULL and max(pausing, sources) > 1
+
+
+def _rings_meet(facts: WindowFacts, lane: Lane) -> bool:
+    """Return whether QPs of several ranks of training jobs pass an uplink, and their packets wait there."""
+    ranks = {
+        (job.name, qp.rank)
+        for job in facts.jobs
+        for qp in (job.about.qps if job.about else ())
+        if lane.port in qp.path
+    }
+    switch = facts.ports[lane.port].node
+    return len(ranks) > 1 and bool(lane.depth) and (facts.pauses_others(switch, lane.priority) or lane.marked > 0)
 
 
 def _through(facts: WindowFacts, port: str) -> list[tuple[tuple[str, str], int]]:

@@ -16,14 +16,17 @@ from itertools import chain, pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
+from lab.dataplane import qp_pairs
 from lab.errors import OperationFailed, UsageError
 from lab.faults.slow_ranks import slowed
 from lab.jobs.bus_bandwidth import bus_factor
+from lab.jobs.job_qps import JobQps
 from lab.jobs.job_spec import Collective
 from lab.jobs.rank_placement import nic_links
-from lab.jobs.training_job import run_training
+from lab.jobs.training_job import recorded_job, run_training
 from lab.jobs.training_spec import load_training
 from lab.rdma.nic_choice import find_nic
+from lab.routing.paths.underlay_path import Walker
 from lab.telemetry.store.job_steps import SCHEMA
 from lab.telemetry.store.recording_folder import RecordKind
 from lab.units import WIRE_OVERHEAD
@@ -43,11 +46,19 @@ PER_BYTE: Final = (_MTU + _HEADERS + WIRE_OVERHEAD) / _MTU
 _NS: Final = 10**9
 
 
-def train(stage: Stage, job: str, during: Callable[[], None] | None = None) -> None:
+def train(
+    stage: Stage,
+    job: str,
+    during: Callable[[], None] | None = None,
+    *,
+    paths: bool = False,
+    link_rate: float | None = None,
+) -> None:
     """Run the training job of the YAML text ``job``, with ``hosts``, to its end, and record its steps.
 
-    ``during`` is called once, while the ranks work. Raises the errors of ``run_training``, and OperationFailed if a
-    sum is wrong.
+    ``during`` is called once, while the ranks work. With ``paths``, the QPs of the job and their paths are recorded,
+    as ``rocelab job train`` does; ``link_rate`` is then that of the slowest NIC in bit/s, if it is not that of the
+    topology. Raises the errors of ``run_training``, and OperationFailed if a sum is wrong.
     """
     written = load_training(job, "the scenario's job")
     nics = [find_nic(stage.fabric, host) for host in written.hosts or ()]
@@ -67,8 +78,13 @@ def train(stage: Stage, job: str, during: Callable[[], None] | None = None) -> N
         for row in rows:
             stage.recorder.record(RecordKind.JOB_STEP, **row)
 
-    slowest = min(link.rate for link in links)
-    result = run_training(nics, spec, link_rate=slowest, report=report, stepped=stepped)
+    slowest = min(link.rate for link in links) if link_rate is None else round(link_rate)
+    walker = Walker(stage.fabric.topology, stage.fabric.namespace)
+    watch = JobQps(nics, lambda: qp_pairs.connected(stage.fabric.name), walker, report) if paths else None
+    told = watch.report if watch else report
+    result = run_training(nics, spec, link_rate=slowest, report=told, stepped=stepped)
+    if watch:
+        stage.recorder.record(RecordKind.JOB, **recorded_job(result, watch.found))
     if result.wrong:
         raise OperationFailed(f"job {spec.name} has {result.wrong} wrong sums", "run the scenario again")
 

@@ -12,6 +12,7 @@ from lab.jobs.training_spec import load_training
 from lab.scenario.traffic.training import PER_BYTE, JobInPhase
 from scenarios import (
     checkpoint_hits_training,
+    ecmp_collision_of_rings,
     link_loss_mid_step,
     one_slow_link_slows_all,
     rail_misaligned_placement,
@@ -27,6 +28,8 @@ HOSTS = ("h1", "h2", "h3")
 FOUR = (*HOSTS, "h4")
 SLOW_LINK, STRAGGLER, LOSS = "one-slow-link-slows-all", "straggler-host", "link-loss-mid-step"
 RAILS, CHECKPOINT = "rail-misaligned-placement", "checkpoint-hits-training"
+RINGS = "ecmp-collision-of-rings"
+CROSSING = ("h1", "h2", "h5", "h6")
 
 
 def step(
@@ -46,6 +49,11 @@ JOBS: Mapping[str, Mapping[str, list[Ranks]]] = {
         "verify": step(100, 170, FOUR),
     },
     CHECKPOINT: {"baseline": ALONE, "observe": step(100, 420), "verify": step(100, 220)},
+    RINGS: {
+        "baseline": step(100, 420, CROSSING),
+        "observe": step(100, 811, CROSSING),
+        "verify": step(100, 421, CROSSING),
+    },
     LOSS: {"baseline": step(20, 30), "observe": step(20, 30) + step(20, 1103) + step(20, 30), "verify": step(20, 30)},
 }
 COUNTED: Mapping[str, Tale] = {
@@ -67,6 +75,14 @@ COUNTED: Mapping[str, Tale] = {
         "baseline": {},
         "observe": {f"{host}:eth1 rx_prio3_pause": 40 for host in HOSTS},
         "verify": {f"{host}:eth1 rx_prio4_pause": 30 for host in HOSTS},
+    },
+    RINGS: {
+        "baseline": {"leaf1:swp1 tx_prio3_bytes": 20_000, "leaf1:swp2 tx_prio3_bytes": 20_000},
+        "observe": {"leaf1:swp2 tx_prio3_bytes": 40_000, "leaf1:swp2 queue3_depth_bytes": 250_000},
+        "verify": {
+            "leaf1:swp1 tx_prio3_bytes": 20_000, "leaf1:swp2 tx_prio3_bytes": 20_000,
+            "leaf1:swp2 queue3_depth_bytes": 4_000,
+        },
     },
     LOSS: {"baseline": {}, "observe": {"h2 completer_retry_err": 1}, "verify": {}},
 }  # fmt: skip
@@ -104,6 +120,14 @@ def test_a_good_one_passes(name: str, tmp_path: Path) -> None:
         (CHECKPOINT, "observe", step(100, 380), {"a-step-takes-more-than-twice-as-long"}),
         (CHECKPOINT, "verify", step(100, 180), {"the-ring-has-what-is-left"}),
         (CHECKPOINT, "verify", step(100, 265), {"the-ring-has-what-is-left"}),
+        (RINGS, "observe", step(100, 790, CROSSING), {"a-step-is-longer-by-the-shared-uplink"}),
+        (RINGS, "observe", step(100, 832, CROSSING), {"a-step-is-longer-by-the-shared-uplink"}),
+        (RINGS, "observe", step(100, 420, CROSSING), {"a-step-is-longer-by-the-shared-uplink"}),
+        (
+            RINGS, "baseline", step(100, 445, CROSSING),
+            {"a-step-takes-what-its-links-allow", "a-step-is-longer-by-the-shared-uplink", "the-job-recovers"},
+        ),
+        (RINGS, "verify", step(100, 438, CROSSING), {"the-job-recovers"}),
         (LOSS, "observe", step(20, 30) + step(20, 530), {"one-step-is-longer-by-the-timeout"}),
         (LOSS, "observe", step(20, 1280), {"one-step-is-longer-by-the-timeout"}),
         (LOSS, "observe", step(20, 50) + step(20, 1103), {"one-step-is-longer-by-the-timeout"}),
@@ -131,6 +155,10 @@ OF_COUNTERS: list[tuple[str, Tale, str]] = [
     (CHECKPOINT, {"verify": {"h2:eth1 rx_prio3_pause": 1}}, "all-hosts-are-paused"),
     (CHECKPOINT, {"verify": {"h3:eth1 rx_prio4_pause": 0}}, "only-the-checkpoint-is-paused"),
     (CHECKPOINT, {"observe": {"leaf1:swp4 queue3_drop_headroom_packets": 1}}, "nothing-is-lost"),
+    (RINGS, {"observe": {"leaf1:swp1 tx_prio3_bytes": 500}}, "one-uplink-is-idle"),
+    (RINGS, {"verify": {"leaf1:swp1 tx_prio3_bytes": 100}}, "one-uplink-is-idle"),
+    (RINGS, {"observe": {"leaf1:swp2 queue3_depth_bytes": 30_000}}, "packets-wait-at-the-uplink"),
+    (RINGS, {"observe": {"leaf1:swp2 queue3_drop_headroom_packets": 1}}, "nothing-is-lost"),
     (LOSS, {"verify": {"h1 completer_retry_err": 1}}, "the-qps-retransmit"),
     (LOSS, {"observe": {"h2 completer_retry_err": 0}}, "the-qps-retransmit"),
 ]
@@ -152,6 +180,10 @@ def test_the_bounds_are_those_of_one_sum_in_a_step() -> None:
     made = training_schedule(load_training(job, "story"), FOUR)
     sums = [each.size for each in made.variants[0][0] if each.kind is OperationKind.ALLREDUCE]
     assert sums == [rail_misaligned_placement.SIZE]
+    job = ecmp_collision_of_rings.job_of(ecmp_collision_of_rings.TOGETHER)
+    made = training_schedule(load_training(job, "story"), ecmp_collision_of_rings.TOGETHER)
+    rings = {group for group in made.groups if len(group) == 2}
+    assert {(0, 2), (1, 3)} <= {tuple(group) for group in rings}
     part = one_slow_link_slows_all.SIZE / 3 * PER_BYTE
     assert pytest.approx(part * 8 / 100e6) == link_loss_mid_step.PART
 
