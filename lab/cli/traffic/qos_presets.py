@@ -137,6 +137,9 @@ def _print_difference(first: str, second: str, rate: int, mtu: int | None, as_js
         values = [{first: each.first, second: each.second} for each in found]
         print_json([{"setting": each.setting, "values": v} for each, v in zip(found, values, strict=True)])
         return
+    if not found:
+        stdout.print(f"{first} and {second} do not differ on links of {format_rate(rate)}.")
+        return
     rows = [
         (_HEADS.get(each.setting, each.setting), _text(each.setting, each.first), _text(each.setting, each.second))
         for each in found

@@ -46,6 +46,11 @@ def test_a_difference_has_both_values() -> None:
     assert "group of priority 3" not in found
 
 
+def test_presets_that_do_not_differ_are_a_sentence_and_no_empty_table() -> None:
+    assert qos("presets", "--diff", "sonic", "sonic") == "sonic and sonic do not differ on links of 100 Gb/s.\n"
+    assert json.loads(qos("presets", "--diff", "sonic", "sonic", "--json")) == []
+
+
 def test_values_are_scaled_to_a_rate() -> None:
     (slow,) = json.loads(qos("presets", "pfc-ecn", "--rate", "1Gbit", "--json"))
     assert (slow["rate"], slow["kmin"]) == (10**9, 400_000)
