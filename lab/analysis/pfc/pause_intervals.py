@@ -52,9 +52,10 @@ class Paused:
     """One port and class: XOFF and XON frames, pairs of them, and the time (ns) that it was paused, as far as known.
 
     A pause ends with an XON, or when its quanta expire; ``expired`` counts the latter. Without the link rate, quanta
-    have no duration. Then only pauses that end with an XON add time, and ``bound`` uses the duration of quanta at
-    ``FASTEST``. ``since`` is the time of the first XOFF. ``open`` (ns) is the length of a pause whose end is unknown
-    at the end of the capture. ``spells`` are begin and end of pauses; the caller empties the list.
+    have no duration. Then a pause lasts until its XON, which may be long after its quanta expired, and ``bound`` uses
+    the duration of quanta at ``FASTEST``. ``since`` is the time of the first XOFF. ``open`` (ns) is the length of a
+    pause whose end is unknown at the end of the capture. ``spells`` are begin and end of pauses; the caller empties
+    the list.
     """
 
     xoff: int = 0
@@ -106,14 +107,19 @@ class Paused:
     @property
     def least(self) -> tuple[int, int]:
         """Minimum paused time (ns) at any link rate: the total, and the longest uninterrupted pause."""
-        if self.bound is None:
-            return self.total, self.longest
-        return max(self.total, self.bound.total), max(self.longest, self.bound.longest)
+        shortest = self if self.bound is None else self.bound
+        return shortest.total, shortest.longest
 
     @property
     def most(self) -> tuple[int, int]:
         """Maximum paused time (ns), total and longest, if pauses lasted until an XON or the capture's end."""
         return self.total + self.open, max(self.longest, self.open)
+
+    @property
+    def known(self) -> tuple[int | None, int | None]:
+        """The paused time (ns), total and longest, each None if the link rate decides it."""
+        total, longest = zip(self.least, self.most, strict=True)
+        return (total[0] if total[0] == total[1] else None), (longest[0] if longest[0] == longest[1] else None)
 
     def _end(self, time: int) -> None:
         began = time if self.began is None else min(self.began, time)

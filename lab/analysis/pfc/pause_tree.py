@@ -46,8 +46,8 @@ def pause_trees(
 
     def grown(place: int) -> FirstPause:
         sent = every[place]
-        # The duration is unknown without a rate and without an XON.
-        share = sent.paused.total / 1e9 / seconds if sent.paused.total and seconds else None
+        paused, _ = sent.paused.known
+        share = paused / 1e9 / seconds if paused and seconds else None
         since = (sent.since - start) / 1e9
         return FirstPause(
             end=sent.end,

@@ -125,7 +125,7 @@ class PausedPort:
 
     ``direction`` is that of the frames: ``in`` pauses this end of the link, ``out`` the other end. If the capture has
     no directions, ``sender`` is the MAC address of the pausing end. ``paused`` is in seconds, and ``share`` is
-    relative to the duration of the capture. Both are None without the link rate and without an XON.
+    relative to the duration of the capture. Both are None if they depend on a link rate that is not known.
 
     ``least`` and ``most`` bound ``paused``, and ``longest_least`` and ``longest_most`` the longest pause, in seconds.
     Without the rate, the lower bound is the duration of the quanta at 800 Gb/s. The upper bound is the time until an

@@ -344,8 +344,7 @@ class _Report:
     def _pause(self, key: Port) -> PausedPort:
         interface, direction, sender, cls = key
         port = self._of.pauses.ports[key]
-        timed = port.total > 0 or not port.xoff
-        paused = port.total / 1e9 if timed else None
+        paused, longest = (None if time is None else time / 1e9 for time in port.known)
         return PausedPort(
             link=self._links[interface],
             direction=DIRECTIONS[direction],
@@ -356,7 +355,7 @@ class _Report:
             pairs=port.pairs,
             expired=port.expired,
             paused=paused,
-            longest=port.longest / 1e9 if timed else None,
+            longest=longest,
             share=paused / self._seconds if paused is not None and self._seconds else None,
             least=port.least[0] / 1e9,
             most=port.most[0] / 1e9,

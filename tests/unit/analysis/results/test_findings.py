@@ -17,7 +17,7 @@ MS, START = 1_000_000, 10**18
 
 
 def paused(spells: list[int]) -> AnalysisFacts:
-    """A link for each: paused for so many of 100 ms, by XOFF and XON."""
+    """A link for each: paused for so many of 100 ms, by XOFF and XON. Quanta last 335 ms at 100 Mb/s."""
     taken = []
     for link, spell in enumerate(spells):
         taken += [(0, link, {3: 0xFFFF}), (spell * MS, link, {3: 0})]
@@ -26,7 +26,9 @@ def paused(spells: list[int]) -> AnalysisFacts:
         Record(START + time, link, 60, Direction.INBOUND, packets.pause(quanta))
         for time, link, quanta in sorted(taken, key=lambda event: event[:2])
     ]
-    return analyse(io.BytesIO(pcapng(frames, *(Interface(f"leaf{n}:swp1") for n in range(len(spells))))), "story")
+    return analyse(
+        io.BytesIO(pcapng(frames, *(Interface(f"leaf{n}:swp1", speed=10**8) for n in range(len(spells))))), "story"
+    )
 
 
 def test_flows_are_counted_and_the_first_ten_named() -> None:

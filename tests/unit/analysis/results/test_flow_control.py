@@ -27,7 +27,7 @@ def test_pauses_of_both_ends_are_told_apart_by_their_senders() -> None:
     frames = [(0, pause_frame(1, 0xFFFF)), (90 * MS, pause_frame(1, 0))]
     frames += [(at * 10 * MS + 20_000, pause_frame(2, 0)) for at in range(10)] + [(100 * MS, pause_frame(2, 0))]
     taken = [Record(START + at, 0, 60, Direction.UNKNOWN, frame) for at, frame in sorted(frames)]
-    facts = analyse(io.BytesIO(pcapng(taken, Interface("tap"))), "story")
+    facts = analyse(io.BytesIO(pcapng(taken, Interface("tap", speed=10**8))), "story")
     paused = {port.sender: port.paused for port in facts.pauses}
     assert paused["02:00:00:00:00:01"] == pytest.approx(90e-3)
     assert not paused["02:00:00:00:00:02"]

@@ -347,11 +347,23 @@ def test_pause_expires() -> None:
     assert "priority 3 paused" in suspicions(facts)
 
 
-def test_pause_without_rate_is_timed_by_xon_only() -> None:
+def test_pause_without_rate_is_timed_by_an_xon_before_the_quanta_can_expire() -> None:
+    """65,535 quanta last 41.9 us at 800 Gb/s, and longer on any slower link."""
     unknown = paused((0, {3: 100}), (10**6, {3: 100}), speed=None)
     assert unknown.pauses[0].paused is None
-    known = paused((0, {3: 100}), (10**6, {3: 0}), speed=None)
-    assert known.pauses[0].paused == pytest.approx(1e-3)
+    known = paused((0, {3: 0xFFFF}), (40_000, {3: 0}), speed=None)
+    assert known.pauses[0].paused == pytest.approx(40e-6)
+
+
+def test_pause_without_rate_is_not_timed_by_an_xon_after_the_quanta_may_have_expired() -> None:
+    """100 quanta last 64 ns at 800 Gb/s, and 51.2 us at 1 Gb/s. The pause had ended long before this XON."""
+    facts = paused((0, {3: 100}), (10**9, {3: 0}), speed=None)
+    (port,) = facts.pauses
+    assert (port.paused, port.longest, port.share) == (None, None, None)
+    assert (port.least, port.most) == (pytest.approx(64e-9), pytest.approx(1))
+    (finding,) = facts.findings
+    assert finding.unjudged
+    assert "--rate" in finding.meaning
 
 
 def test_icrc() -> None:
