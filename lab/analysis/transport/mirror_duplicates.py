@@ -54,7 +54,7 @@ AT_ONCE: Final = 10_000
 """ns within which no sender retransmits a packet: the shortest RNR timer (IBA vol. 1 table 47)."""
 _ALONE: Final = 20
 """At most one of 20 packets may occur another number of times. Go-back-N repeats no NAK, and rarely repeats
-everything else exactly once."""
+everything else exactly once. A packet that is retried often is still one packet."""
 
 
 class Copies:
@@ -165,8 +165,12 @@ def _how_often(packets: Sorted, rows: Ints) -> int:
     counts = [count for place, count, _ in occurrences if place < settled]
     if len(counts) < _DIFFERENT:
         return _how_often_of_few(packets, rows) if len(rows) < _SAMPLE else 1
-    strays = ((times, sum(count % times > 0 for count in counts)) for times in _OFTEN)
-    return next((times for times, alone in strays if _ALONE * alone <= settled), 1)
+    for times in _OFTEN:
+        alone = sum(count % times > 0 for count in counts)
+        exact = counts.count(times)  # more often: it was also retransmitted, as most packets are not
+        if _ALONE * alone <= min(settled, times * len(counts)) and 2 * exact >= len(counts):
+            return times
+    return 1
 
 
 def _how_often_of_few(packets: Sorted, rows: Ints) -> int:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 RNR_NAK = 0x2E
+US = 1000
 
 
 def at_times(events: Sequence[tuple[int, bytes]]) -> AnalysisFacts:
@@ -96,6 +97,25 @@ def test_what_a_responder_refuses_again_and_again_is_no_copy() -> None:
     refused = [packets.send(1), packets.ack(1, RNR_NAK)] * 6
     facts = at_times([(at * 5000, frame) for at, frame in enumerate(refused)])
     assert (facts.copies_alike, sum(flow.packets for flow in facts.flows)) == (0, 12)
+
+
+@pytest.mark.parametrize("qps", [1, 10])
+@pytest.mark.parametrize("retries", [59, 60])
+def test_requests_that_are_refused_often_within_a_ms_are_no_copies(qps: int, retries: int) -> None:
+    """RNR timers from 10 us on. 60 refused requests are as many as four copies of each of 15."""
+    story = [(0, packets.send(8)), (US, packets.ack(8))]
+    story += [
+        (10 * US + turn * 100 * US + qp * 2 * US + late, frame)
+        for turn in range(retries + 1)
+        for qp in range(qps)
+        for late, frame in (
+            (0, packets.send(9, qp=0x100 + qp)),
+            (US, packets.ack(9, RNR_NAK, qp=0x200 + qp)),
+        )
+    ]
+    facts = at_times(story)
+    assert sum(flow.copies for flow in facts.flows) == 0
+    assert sum(flow.answers.get("RNR NAK", 0) for flow in facts.flows) == qps * (retries + 1)
 
 
 def test_what_is_sent_again_is_no_copy() -> None:
