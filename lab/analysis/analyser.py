@@ -17,7 +17,7 @@ from lab.analysis.flows.flow_sums import Flows
 from lab.analysis.flows.handshakes import Handshakes
 from lab.analysis.flows.icmp import IcmpErrors
 from lab.analysis.flows.pairing import Pairing
-from lab.analysis.flows.routing_loops import Loops
+from lab.analysis.flows.routing_loops import LoopCauses, Loops
 from lab.analysis.flows.streams import Streams
 from lab.analysis.pfc.pause_intervals import Pauses
 from lab.analysis.read.capture_file import CaptureFile
@@ -32,7 +32,7 @@ from lab.analysis.transport.messages import Messages
 from lab.analysis.transport.mirror_duplicates import Copies
 from lab.analysis.transport.naks import Naks
 from lab.analysis.transport.psn_order import Order
-from lab.analysis.transport.psn_tracker import PATH_MTUS
+from lab.analysis.transport.psn_tracker import PATH_MTUS, distance
 from lab.analysis.transport.read_responses import Responses
 from lab.analysis.transport.read_sizes import ReadSizes
 from lab.analysis.transport.response_times import Answers
@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 
     from lab.analysis.decode.columns import Columns, Roce
     from lab.analysis.flows.flow_batches import Sorted
+    from lab.analysis.flows.routing_loops import Acked
     from lab.analysis.read.packet_batch import Flags, Ints, PacketBatch
+    from lab.analysis.transport.psn_order import Heard
     from lab.analysis.transport.psn_tracker import Resend
 
     Choose: TypeAlias = Callable[[PacketBatch, Sequence[str]], Flags]
@@ -69,6 +71,7 @@ class Analyser:
         self.copies = Copies(self.flows.interfaces)
         self.loops = Loops()
         self.streams = Streams(self.flows)
+        self.loop_causes = LoopCauses(self.streams, self.flows)
         self.messages = Messages()
         self.naks = Naks(self.streams)
         self.events = Events()
@@ -167,8 +170,11 @@ class Analyser:
         self.read_sizes.add(packets)
         taken = self.order.add(packets) & fresh
         if self._resending:
-            self.loops.add_alike(captured, self._resending, self._only_acked(self._resending))
+            acking = self._only_acked(self._resending)
+            self.loops.add_alike(captured, self._resending, acking, self._acked(packets))
             self._resending.clear()
+        self.loop_causes.add(captured)
+        self.loops.add_answers(captured, self.loop_causes.of)
         self.sizes.add(packets)
         self.messages.add(packets, taken)
         self.answers.add(packets)
@@ -181,6 +187,17 @@ class Analyser:
         acking = {flow: peer for flow, peer in peers.items() if peer >= 0 and self.flows.acks[peer, 0]}
         refusing = self.flows.refusing(set(acking.values()))
         return {flow for flow, peer in acking.items() if peer not in refusing}
+
+    def _acked(self, packets: Sorted) -> Acked:
+        """Return a function that counts the PSNs that a flow's responder ACKed in a round."""
+        heard: dict[int, list[Heard]] = {}
+
+        def acked(flow: int, psn: int, begin: int, end: int) -> int:
+            if flow not in heard:
+                heard[flow] = self.order.heard(flow, packets)
+            return len({ack.psn for ack in heard[flow] if begin <= ack.time <= end and distance(ack.psn, psn) < 0})
+
+        return acked
 
     def _learn(self, packets: Sorted) -> None:
         full = np.flatnonzero(ops.FULL[packets.opcode])

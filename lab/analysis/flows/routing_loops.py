@@ -10,14 +10,18 @@ A mirror of several routers also shows one packet with several TTLs. But each ro
 
 Switches change nothing. So a request is in a loop of switches if it repeats more often than any mirror shows it, each
 time sooner than a requester could have retransmitted it. A slower loop is one if the responder's ACKs were captured,
-but no NAK: without RNR NAKs, a requester retries seven times at most: its retry counter has three bits.
+but no NAK: without RNR NAKs, a requester retries seven times at most: its retry counter has three bits. It counts
+anew after each ACK that confirms something, so a window may be resent often if its ACKs arrive one by one.
+
+Answers and CNPs repeat more often than packets cause them: a responder answers a request once, and a packet has one
+CE mark. Without any packet that can cause them in the file, answers may be those to retransmitted requests.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -30,11 +34,12 @@ from lab.analysis.transport.mirror_duplicates import AT_ONCE
 from lab.wire.header_fields import EthernetFields
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from lab.analysis.decode.columns import Columns, Roce
     from lab.analysis.flows.flow_batches import Sorted
     from lab.analysis.flows.flow_sums import Flows
+    from lab.analysis.flows.streams import Streams
     from lab.analysis.read.packet_batch import Ints, PacketBatch
 
 _WITHIN: Final = 1_000_000_000
@@ -51,8 +56,16 @@ _SLOW: Final = 1_000_000
 """ns from one pass to the next of a slow loop, at most."""
 _RETRIED: Final = 33
 """Identical requests that are a slow loop: a request and its seven retries, each on four ports of mirrors, are 32."""
+_PORTS: Final = 4
+"""Ports of mirrors that show a packet, at most."""
+_UNASKED: Final = 256
+"""Identical answers in a file without any request: more than the retransmitted messages of a usual window."""
 _ROUND: Final = 2
 """Routers in the smallest loop: the TTL of a returning packet is smaller by at least this."""
+_EFFECTS: Final = ops.RESPONSE & ~ops.READ_RESPONSE | ops.CNP
+"""By opcode: packets that cause no answer, and no CNP."""
+Acked: TypeAlias = "Callable[[int, int, int, int], int]"
+"""Returns how many PSNs before a PSN of a flow were ACKed from one time to another, in ns since 1970."""
 
 
 class Macs(NamedTuple):
@@ -68,7 +81,7 @@ class Passes:
 
     ``hops`` is the decrease of the TTL between two passes with the same MAC addresses, 0 before it repeats. ``top``
     is the first TTL, and ``step`` the decrease from one pass to the next. TTLs are sums of the outer and the inner
-    one; ``inner`` has the inner ones.
+    one; ``inner`` has the inner ones. ``certain``: nothing else than a loop explains the passes.
     """
 
     count: int = 0
@@ -79,6 +92,7 @@ class Passes:
     last: dict[Macs, int] = field(default_factory=dict)
     ttls: set[int] = field(default_factory=set)
     inner: set[int] = field(default_factory=set)
+    certain: bool = True
 
     def add(self, ttl: int, macs: Macs, inner: int = 0) -> None:
         """Add one pass."""
@@ -116,6 +130,47 @@ class Passes:
         return self.returned >= (1 if self.turned else 2) or len(self.ttls) >= _FARTHEST
 
 
+class _Run(NamedTuple):
+    """A packet that repeats unchanged: its flow, how often, from when to when (ns). ``answer``: an ACK, no NAK."""
+
+    flow: int
+    psn: int
+    ttl: int
+    times: int
+    begin: int
+    end: int
+    answer: bool
+    certain: bool = True
+
+
+def _runs(packets: Sorted, rows: Ints, near: int, least: int) -> Iterator[_Run]:
+    """Yield the packets at ``rows`` that repeat at least ``least`` times, each within ``near`` ns."""
+    if len(rows) < least:
+        return
+    same = (
+        packets.flow, packets.psn, packets.opcode, packets.syndrome, packets.msn, packets.ident, packets.length,
+        packets.ttl,
+    )  # fmt: skip
+    rows = rows[np.lexsort([column[rows] for column in reversed(same)])]  # stable: in file order
+    changed = np.any([np.diff(column[rows]) != 0 for column in same], axis=0)
+    starts = np.append(0, 1 + np.flatnonzero(changed | (np.abs(np.diff(packets.time[rows])) >= near)))
+    counts = np.diff(np.append(starts, len(rows)))
+    first, last = rows[starts], rows[starts + counts - 1]
+    lasted = packets.time[last] > packets.time[first]  # else one file several times
+    for run in np.flatnonzero((counts >= least) & lasted).tolist():
+        at = first[run]
+        syndrome = int(packets.syndrome[at])
+        yield _Run(
+            flow=int(packets.flow[at]),
+            psn=int(packets.psn[at]),
+            ttl=int(packets.ttl[at]),
+            times=int(counts[run]),
+            begin=int(packets.time[at]),
+            end=int(packets.time[last[run]]),
+            answer=syndrome >= 0 and not ops.ACK[syndrome],
+        )
+
+
 def turns(passes: Iterable[Macs]) -> bool:
     """Return whether some of the passes are in the reverse direction of others, between the same MAC addresses."""
     known = set(passes)
@@ -128,6 +183,34 @@ def circle(passes: Iterable[tuple[int, Macs]]) -> Passes:
     for ttl, macs in passes:
         found.add(ttl, macs)
     return found
+
+
+class LoopCauses:
+    """Counts the packets that may have caused answers and CNPs, by stream."""
+
+    def __init__(self, streams: Streams, flows: Flows) -> None:
+        self._streams, self._flows = streams, flows
+        self._now = self._before = np.zeros(0, np.uint16)  # by packet: its flow
+
+    def add(self, packets: Sorted) -> None:
+        """Add a round."""
+        causes = packets.flow[~_EFFECTS[packets.opcode]]
+        self._before, self._now = self._now, causes.astype(np.uint16)
+
+    def of(self, flow: int) -> int | None:
+        """Return the packets of this round and the one before that may have caused those of a flow.
+
+        None if the file has none at all. Answers may come a round later than their requests.
+        """
+        stream = int(self._streams.of[flow])
+        peer = int(self._streams.peer[stream])
+        back = [peer] if peer >= 0 else self._streams.back(stream)
+        members = [member for other in back for member in self._streams.members(other)]
+        sums = self._flows.sums
+        others = sums["packets"][members] + sums["responses"][members] - sums["cnps"][members]
+        if not (others > self._flows.acks[members].sum(axis=1)).any():  # READ responses are among both
+            return None
+        return sum(int(np.isin(self._streams.of[flows], back).sum()) for flows in (self._now, self._before))
 
 
 class Loops:
@@ -162,46 +245,72 @@ class Loops:
         for *key, time, hops, inside, src, dst in zip(*(column.tolist() for column in (*what, *others)), strict=True):
             self._pass(tuple(key), time, hops, inside, Macs(src, dst))
 
-    def add_alike(self, packets: Sorted, flows: Collection[int], only_acked: Collection[int] = ()) -> None:
+    def add_alike(self, packets: Sorted, flows: Collection[int], only_acked: Collection[int], acked: Acked) -> None:
         """Find the requests of some flows that repeat unchanged in a round, as no requester retransmits them.
 
         The responders of ``only_acked``, a part of ``flows``, answer with ACKs, and have sent no NAK.
         """
-        slow = self._add_alike(packets, only_acked, _SLOW, _RETRIED)
-        self._add_alike(packets, set(flows) - slow, AT_ONCE, _ALIKE)
+        slow = self._add_alike(packets, only_acked, acked, _SLOW, _RETRIED)
+        self._add_alike(packets, set(flows) - slow, acked, AT_ONCE, _ALIKE)
 
-    def _add_alike(self, packets: Sorted, flows: Collection[int], near: int, least: int) -> set[int]:
-        """Add requests that repeat at least ``least`` times, each within ``near`` ns; return their flows."""
+    def _add_alike(self, packets: Sorted, flows: Collection[int], acked: Acked, near: int, least: int) -> set[int]:
+        """Add requests that repeat at least ``least`` times, each within ``near`` ns; return their flows.
+
+        They may repeat as often again after each ACK that confirms requests before them.
+        """
         rows = np.flatnonzero(np.isin(packets.flow, list(flows)) & ops.SEQUENCED[packets.opcode])
-        if len(rows) < least:
-            return set()
-        same = (packets.flow, packets.psn, packets.opcode, packets.ident, packets.length, packets.ttl)
-        rows = rows[np.lexsort([column[rows] for column in reversed(same)])]  # stable: in file order
-        changed = np.any([np.diff(column[rows]) != 0 for column in same], axis=0)
-        starts = np.append(0, 1 + np.flatnonzero(changed | (np.abs(np.diff(packets.time[rows])) >= near)))
-        counts = np.diff(np.append(starts, len(rows)))
-        lasted = packets.time[rows[starts + counts - 1]] - packets.time[rows[starts]]  # 0: one file several times
+        runs = (
+            run
+            for run in _runs(packets, rows, near, least)
+            if run.times >= least * (1 + acked(run.flow, run.psn, run.begin, run.end))
+        )
+        return self._add_runs(runs)
+
+    def add_answers(self, packets: Sorted, caused: Callable[[int], int | None]) -> None:
+        """Find answers and CNPs that repeat unchanged in a round, more often than packets cause them.
+
+        ``caused`` returns the packets that may have caused those of a flow, None if the file has none at all.
+        """
+        answers = ops.RESPONSE[packets.opcode] | ops.CNP[packets.opcode]
+        if answers.sum() < _RETRIED:
+            return
+        many = np.add.reduceat(answers, packets.starts, dtype=np.int64) >= _RETRIED
+        rows = np.flatnonzero(answers & np.repeat(many, np.diff(packets.starts, append=len(answers))))
+        room: dict[int, int] = {}
+        runs: list[_Run] = []
+        for run in _runs(packets, rows, _SLOW, _RETRIED):
+            if run.flow not in room:
+                causes = caused(run.flow)
+                room[run.flow] = -1 if causes is None else _RETRIED + _PORTS * causes
+            most = room[run.flow]
+            if (most >= 0 and run.times >= most) or (most < 0 and run.answer and run.times >= _UNASKED):
+                runs.append(run._replace(certain=most >= 0))
+        self._add_runs(runs)
+
+    def _add_runs(self, runs: Iterable[_Run]) -> set[int]:
+        """Keep packets that repeat unchanged, and return their flows."""
         found: dict[int, int] = defaultdict(int)
-        for run in np.flatnonzero((counts >= least) & (lasted > 0)).tolist():
-            first = rows[starts[run]]
-            flow = int(packets.flow[first])
-            if flow not in self.passes and len(self.passes) >= _KEPT:
+        for run in runs:
+            if run.flow not in self.passes and len(self.passes) >= _KEPT:
                 continue
-            found[flow] += 1
-            self._switch(flow, int(packets.psn[first]), int(packets.ttl[first]), int(counts[run]))
+            found[run.flow] += 1
+            self._switch(run)
         for flow, number in found.items():
             self.packets[flow] = max(self.packets[flow], number)
         return set(found)
 
-    def _switch(self, flow: int, psn: int, ttl: int, count: int) -> None:
-        """Keep a request that passed ``count`` times unchanged, if none of its flow has passed more often."""
-        kept, passes = self.passes.setdefault(flow, (psn, Passes(top=ttl, ttls={ttl})))
+    def _switch(self, run: _Run) -> None:
+        """Keep a packet that repeats unchanged, if none of its flow has passed more often."""
+        fresh = Passes(top=run.ttl, ttls={run.ttl}, certain=run.certain)
+        kept, passes = self.passes.setdefault(run.flow, (run.psn, fresh))
         if not passes.switched:
             return
-        if kept == psn:
-            passes.count += count  # also those of earlier rounds
-        elif count > passes.count:
-            self.passes[flow] = psn, Passes(count=count, top=ttl, ttls={ttl})
+        if kept == run.psn:
+            passes.count += run.times  # also those of earlier rounds
+            passes.certain |= run.certain
+        elif run.times > passes.count:
+            fresh.count = run.times
+            self.passes[run.flow] = run.psn, fresh
 
     def times(self, flow: int) -> int:
         """Return the passes of the packet in ``passes``, including that with the TTL of the flow's first packet."""
@@ -245,6 +354,7 @@ def _loop(found: Loops, flows: Flows, members: Sequence[int], links: Sequence[st
         packets=max(found.packets[flow] for flow in members),
         hops=passes.hops,
         switched=passes.switched,
+        certain=passes.certain,
         inner=len(passes.inner) > 1,
         vnis=tuple(sorted({key.vni for key in map(flows.key, members) if key.vni >= 0})),
         links=tuple(_links(found, flows, members, links)),

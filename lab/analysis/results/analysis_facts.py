@@ -296,7 +296,8 @@ class Loop:
     """A loop of routers: ``packets`` of a stream, in a circle of ``hops`` (0 if unknown). ``switched``: of switches.
 
     ``psn`` is that of the packet with the most passes at the first of ``links``, which it passed in
-    ``vnis``. ``inner``: its inner TTL decreased, so that routers of the overlay forward it in a circle.
+    ``vnis``. ``inner``: its inner TTL decreased, so that routers of the overlay forward it in a circle. Not
+    ``certain``: the packet is an ACK, and the file has no requests. Answers to retransmitted requests look alike.
     """
 
     src: str
@@ -306,6 +307,7 @@ class Loop:
     packets: int
     hops: int
     switched: bool
+    certain: bool
     inner: bool
     vnis: tuple[int, ...]
     links: tuple[LoopLink, ...]

@@ -16,9 +16,12 @@ _EXAMPLES: Final = 10
 
 
 def loop_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
-    """Yield one finding for all loops of routers and one for those of switches: they share a cause, most often."""
-    for switched in (False, True):
-        if found := [loop for loop in facts.loops if loop.switched is switched]:
+    """Yield one finding for all loops of routers and one for those of switches: they share a cause, most often.
+
+    Those that are not certain have a finding of their own.
+    """
+    for switched, certain in ((False, True), (True, True), (True, False)):
+        if found := [loop for loop in facts.loops if (loop.switched, loop.certain) == (switched, certain)]:
             yield _finding(found)
 
 
@@ -28,11 +31,13 @@ def _finding(loops: Sequence[Loop]) -> CaptureFinding:
     packets = counted(sum(loop.packets for loop in loops), "packet")
     hops = f" of {first.hops} hops" if first.hops else ""
     each = f"with {'the same' if first.switched else 'a lower'} {_ttl(first)} each time"
+    what = f"in a loop{hops}" if first.certain else "may be in a loop"
     return CaptureFinding(
-        f"{whose}: {packets} in a loop{hops}: PSN {first.psn} passed {_where(first)}, {each}",
+        f"{whose}: {packets} {what}: PSN {first.psn} passed {_where(first)}, {each}",
         _meaning(first),
         count=len(names),
         examples=names[:_EXAMPLES],
+        unjudged=not first.certain,
     )
 
 
@@ -43,6 +48,8 @@ def _ttl(loop: Loop) -> str:
 
 
 def _meaning(loop: Loop) -> str:
+    if not loop.certain:
+        return "ACKs of a loop of switches, or of requests that were sent again: capture both directions"
     if loop.switched:
         return "a loop of switches, which change no TTL: look for links in parallel and a spanning tree that is off"
     if loop.inner:

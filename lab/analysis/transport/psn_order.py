@@ -88,7 +88,7 @@ class Order:
         self._messages.begin(packets, at)
         told = self._requests(packets, at, taken) if len(at) else set()
         for flow in self._answered(packets, told):
-            self._tell(flow, [], self._heard(flow, packets))
+            self._tell(flow, [], self.heard(flow, packets))
         return taken
 
     def _answered(self, packets: Sorted, told: set[int]) -> list[int]:
@@ -130,7 +130,7 @@ class Order:
             number = int(flow[first])
             taken[place] = False
             self._open(number, packets, place, (int(before[first]), int(before_read[first])))
-            self._tell(number, _listed(packets, place), self._heard(number, packets))
+            self._tell(number, _listed(packets, place), self.heard(number, packets))
             told.add(number)
         in_order = flow[starts[~bad]]
         self._last_psn[in_order] = psn[ends[~bad]] + 1
@@ -226,7 +226,7 @@ class Order:
             sequence.forget()
         self._kept[flow] = sequence.waiting
 
-    def _heard(self, flow: int, packets: Sorted) -> list[Heard]:
+    def heard(self, flow: int, packets: Sorted) -> list[Heard]:
         """Return the answers of a flow's responder in this round, in order of time."""
         peer = int(self._streams.peer[self._streams.of[flow]])
         if peer < 0:

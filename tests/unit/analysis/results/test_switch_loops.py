@@ -121,3 +121,62 @@ def test_a_mirror_of_four_ports_shows_none() -> None:
 
 def test_files_that_were_concatenated_show_none() -> None:
     assert not loops(timed(*[(psn * MS, 0, packets.send(psn)) for _ in range(20) for psn in range(1, 20)]))
+
+
+@pytest.mark.parametrize("every", [5, 60, 500])
+def test_a_window_that_is_resent_as_its_acks_arrive_one_by_one_is_in_none(every: int) -> None:
+    """A slow responder and a short timeout: the last packet of the window is resent once for each ACK before it."""
+    story = answered()
+    for turn in range(64):
+        at = turn * every * US
+        story += [(at + place * 20, 0, packets.send(psn)) for place, psn in enumerate(range(9 + turn, 73))]
+        story.append((at + 2 * US, 0, packets.ack(9 + turn)))
+    facts = timed(*sorted(story))
+    assert not facts.loops
+    assert facts.go_back_n
+
+
+def test_a_request_in_a_loop_beside_acks_of_others_is_found() -> None:
+    """The control: ACKs of the requests before it and after it arrive while it circles."""
+    others = [(psn * 50 * US + late, 0, frame) for psn in range(10, 40)
+              for late, frame in ((0, packets.send(psn)), (US, packets.ack(psn)))]  # fmt: skip
+    facts = timed(*sorted([*answered(), *circling(packets.send(9), passes=100, every=50 * US), *others]))
+    assert [(loop.psn, loop.certain) for loop in facts.loops] == [(9, True)]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [packets.ack(9), packets.ack(9, 0x21), packets.congestion(), packets.response(3)],
+    ids=["ACK", "RNR NAK", "CNP", "READ response"],
+)
+@pytest.mark.parametrize("every", [2, 50])
+def test_answers_that_repeat_more_often_than_anything_causes_them_are_in_a_loop(frame: bytes, every: int) -> None:
+    facts = timed(*sorted([*answered(), *circling(frame, every=every * US)]))
+    (loop,) = facts.loops
+    assert (loop.switched, loop.certain, loop.links[0].times) == (True, True, 200)
+    (what,) = loops(facts)
+    assert what.startswith("10.0.0.2 to 10.0.0.1 QP 0x11: 1 packet in a loop: PSN ")
+
+
+def test_acks_alone_may_be_in_a_loop() -> None:
+    """Or they answer requests that were sent again, on a way that was not captured."""
+    (finding,) = timed(*circling(packets.ack(9), passes=300)).findings
+    assert finding.unjudged
+    assert "1 packet may be in a loop: PSN 9 passed leaf1:swp1 300 times" in finding.what
+    assert "capture both directions" in finding.meaning
+    assert not timed(*circling(packets.ack(9), passes=100)).findings
+
+
+def test_cnps_that_marked_packets_cause_are_none() -> None:
+    """A NIC without a minimum time between CNPs sends one for each marked packet; and a file may have only CNPs."""
+    marked = [(psn * US, 0, packets.send(psn, ackreq=False, path=packets.MARKED)) for psn in range(9, 400)]
+    assert not loops(timed(*sorted([*answered(), *marked, *circling(packets.congestion())])))
+    assert not timed(*circling(packets.congestion(), passes=300)).findings
+
+
+def test_answers_of_a_round_whose_requests_are_in_the_round_before_are_none() -> None:
+    """8,192 packets are one round: the requests fill it, and their answers follow."""
+    window = [(psn * 100, 0, packets.send(psn)) for psn in range(8192)]
+    again = [(psn * 100, 0, packets.send(psn)) for psn in range(8192, 16384)]
+    acks = [(2_000_000 + number * 100, 0, packets.ack(16383)) for number in range(2000)]
+    assert not loops(timed(*window, *again, *acks))
