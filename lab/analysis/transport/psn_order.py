@@ -38,11 +38,15 @@ MAX_SEQUENCES: Final = 4096
 
 
 class Heard(NamedTuple):
-    """An answer: its time (ns), its position in the round, and the last PSN that it acknowledges."""
+    """An answer: its time (ns), its position in the round, the last PSN that it acknowledges, and its MSN.
+
+    The MSN is ``PSN_MASK`` in answers that repeat the PSN of a duplicate request.
+    """
 
     time: int
     at: int
     psn: int
+    msn: int
 
 
 class Order:
@@ -76,13 +80,18 @@ class Order:
         self._last_psn, self._last_read, self._last_time = several(3, MAX_FLOWS)
         self.acked = zeros(MAX_FLOWS, np.uint32)
         """By stream: 1 + the last PSN that it acknowledged, 0 before the first."""
+        # The streams with ACKs in this round, and ``acked`` of each before it.
+        self._acking, self._acked_before = np.zeros(0, np.int32), np.zeros(0, np.uint32)
         self._streams, self._messages, self._naks = streams, messages, naks
 
     def add(self, packets: Sorted) -> Flags:
         """Add a round. Return a mask of packets that are accepted as they are: those without a sequence."""
         self.accepted.clear()
         acks = np.flatnonzero((packets.syndrome >= 0) & (ops.ACK[packets.syndrome] == 0))
-        self.acked[self._streams.of[packets.flow[acks]]] = packets.psn[acks] + 1
+        acking = self._streams.of[packets.flow[acks]]
+        self._acking = np.unique(acking)
+        self._acked_before = self.acked[self._acking]
+        self.acked[acking] = packets.psn[acks] + 1
         taken = np.ones(len(packets.flow), np.bool_)
         at = np.flatnonzero(ops.SEQUENCED[packets.opcode])
         self._messages.begin(packets, at)
@@ -109,7 +118,7 @@ class Order:
         for flow, sequence in self.sequences.items():
             peer = int(self._streams.peer[self._streams.of[flow]])
             if peer >= 0 and (acked := int(self.acked[peer])):
-                self._tell(flow, [], [Heard(0, 0, acked - 1)])
+                self._tell(flow, [], [Heard(0, 0, acked - 1, PSN_MASK)])
             self._end(flow, sequence)
 
     def _requests(self, packets: Sorted, at: Ints, taken: Flags) -> set[int]:
@@ -165,22 +174,31 @@ class Order:
         self.sequences[flow] = sequence
         sequence.mtu = int(self._streams.mtu[self._streams.of[flow]])
         if sequence.clean:
-            psn, read = last
+            (psn, read), acked = last, self._acked_until(flow)
             if psn < 0:
-                sequence.start(int(packets.psn[at[0]]) - 1 & PSN_MASK, read, int(packets.time[at[0]]))
+                sequence.start(int(packets.psn[at[0]]) - 1 & PSN_MASK, read, int(packets.time[at[0]]), acked)
             else:
-                sequence.start(psn, read, int(self._last_time[flow]))
+                sequence.start(psn, read, int(self._last_time[flow]), acked)
+
+    def _acked_until(self, flow: int) -> int:
+        """Return the last PSN of a flow that was ACKed before this round, -1 if none was."""
+        peer = int(self._streams.peer[self._streams.of[flow]])
+        if peer < 0:
+            return -1
+        place = int(np.searchsorted(self._acking, peer))
+        here = place < len(self._acking) and int(self._acking[place]) == peer
+        return int(self._acked_before[place] if here else self.acked[peer]) - 1
 
     def _tell(self, flow: int, requests: list[tuple[int, PsnRequest]], heard: list[Heard]) -> None:
         """Process requests of a flow packet by packet, merged with the answers in order of time."""
         sequence, index = self.sequences[flow], 0
         for at, request in requests:
             while index < len(heard) and (heard[index].time, heard[index].at) < (request.time, at):
-                sequence.acknowledge(heard[index].psn)
+                sequence.acknowledge(heard[index].psn, heard[index].msn)
                 index += 1
             sequence.feed(request)
         for answer in heard[index:]:
-            sequence.acknowledge(answer.psn)
+            sequence.acknowledge(answer.psn, answer.msn)
         self._collect(flow)
         self._bound(flow, sequence)
         accepted = self._told.accepted
@@ -238,7 +256,8 @@ class Order:
             kind = ops.ACK[packets.syndrome[at]]
             at, kind = at[kind <= ops.SEQUENCE_ERROR], kind[kind <= ops.SEQUENCE_ERROR]
             psn = np.where(kind == 0, packets.psn[at], packets.psn[at] - 1 & PSN_MASK)  # a NAK's own PSN is missing
-            columns = (packets.time[at], packets.at[at], psn)
+            msn = np.where(ops.PLAIN_ACK[packets.opcode[at]], packets.msn[at], PSN_MASK)
+            columns = (packets.time[at], packets.at[at], psn, msn)
             heard += map(Heard._make, zip(*(column.tolist() for column in columns), strict=True))
         return sorted(heard)
 

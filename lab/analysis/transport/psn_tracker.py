@@ -2,6 +2,10 @@
 
 PSNs have 24 bits and wrap, so all comparisons are modular. Events depend on the place of capture. At the sender, a
 packet that is lost later leaves no gap, but its retransmission is seen. At the receiver the gap is seen, too.
+
+A QP number may be used again, by a connection with other PSNs. A responder ACKs a duplicate with the newest PSN that
+it has, never an older one (section 9.7.5.1.2). So an older one, with few messages, belongs to a new connection.
+Without ACKs, only a step that no window explains does.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lab.analysis.decode.columns import UNKNOWN
+from lab.analysis.decode.opcode_tables import BEGINS
 from lab.analysis.transport.naks import HOLDS, IMPLIED, NOBODY
 from lab.wire.headers import PSN_HALF, PSN_MASK
 
@@ -20,6 +25,10 @@ _GIVE_UP: Final = 8192
 """After this many packets beyond a gap, the missing ones were lost by the capture, not by the network."""
 _AHEAD: Final = 65536
 """PSNs by which an ACK may be ahead of the newest captured packet, if the capture lacks some."""
+_RESTART: Final = 2**20
+"""A step back by so many PSNs is no retransmission without ACKs: 4 GB at a path MTU of 4096 are not under way."""
+_KEPT: Final = 256
+"""Requests that are kept of a connection that may be new."""
 _RANGES_KEPT: Final = 64
 PATH_MTUS: Final = (256, 512, 1024, 2048, 4096)
 """The possible path MTUs in bytes (IBA vol. 1 section 9.7.1)."""
@@ -115,6 +124,13 @@ COUNTS: Final = ("missing", "duplicates", "out_of_sequence", "resent", "late", "
 """The counters of a ``Sequence``."""
 
 
+class _Episode(NamedTuple):
+    """The first requests of an episode, and the counts of its ``Sequence`` before it."""
+
+    before: tuple[int, ...]
+    requests: list[PsnRequest]
+
+
 class Sequence:
     """The PSNs of one flow from its first irregularity on; before that, no state is needed.
 
@@ -126,8 +142,8 @@ class Sequence:
     """
 
     __slots__ = (
-        "_ask", "_due", "_flow", "_held", "_missing", "_newest", "_previous", "_previous_time", "_read", "_resend",
-        "_told", "_waiting", "expected", "front", "mtu", "reliable", *COUNTS,
+        "_acked", "_ask", "_due", "_flow", "_held", "_maybe_new", "_missing", "_newest", "_previous",
+        "_previous_time", "_read", "_resend", "_told", "_waiting", "expected", "front", "mtu", "reliable", *COUNTS,
     )  # fmt: skip
 
     def __init__(self, flow: int, told: PsnEvents, asked: Callable[[int, int, int], str], *, reliable: bool) -> None:
@@ -148,6 +164,8 @@ class Sequence:
         self._held: Resend | None = None
         self._missing: list[tuple[int, int]] = []
         self._waiting: dict[int, PsnRequest] = {}
+        self._acked = -1  # the newest PSN that was ACKed, -1 before it
+        self._maybe_new: _Episode | None = None  # the current episode, if its first PSN had been ACKed
 
     @property
     def clean(self) -> bool:
@@ -164,8 +182,12 @@ class Sequence:
         """The PSN before the one that is due, and -1; or the PSN and DMALen of a READ whose span is unknown."""
         return (self._newest, self._read) if self._read != -1 else (self.front - 1 & PSN_MASK, -1)
 
-    def start(self, last: int, read: int, time: int) -> None:
-        """Continue after PSN ``last``, which came in order at ``time``; ``read`` is a READ's DMALen, else -1."""
+    def start(self, last: int, read: int, time: int, acked: int = -1) -> None:
+        """Continue after PSN ``last``, which came in order at ``time``; ``read`` is a READ's DMALen, else -1.
+
+        ``acked`` is the newest PSN that was ACKed, -1 if none is known.
+        """
+        self._acked = acked
         self.front = self.expected = last + self._span(read) & PSN_MASK
         self._newest, self._read, self._previous = last, self._open(read), last
         self._previous_time = time
@@ -176,6 +198,9 @@ class Sequence:
         if self._read != -1:
             self._settle_read(psn)
         ahead = distance(psn, self.front)
+        if (ahead < -_RESTART or (ahead > _AHEAD and self._due >= 0)) and BEGINS[request.opcode]:
+            self._begin_anew(psn, request.time)
+            ahead = 0
         if self._resend is not None and self._due >= 0:
             self._note_skip(request.time, psn if ahead < 0 else self.front)
         if ahead < 0:
@@ -199,16 +224,48 @@ class Sequence:
         """Drop these packets; those that are acknowledged later count as not captured."""
         self._waiting.clear()
 
-    def acknowledge(self, psn: int) -> None:
+    def acknowledge(self, psn: int, msn: int) -> None:
         """Process an ACK up to ``psn``. PSNs missing before it were only missed by the capture.
 
         The same applies if packets at the front were not captured, as ACKs are cumulative (section 9.7.5.1.2).
+        ``msn`` counts the messages that the responder completed.
         """
+        if self._maybe_new is not None and self._is_new(self._maybe_new.requests, psn, msn):
+            self._redo(self._maybe_new)
+        if self._acked < 0 or distance(psn, self._acked) > 0:
+            self._acked = psn
         if self._held is not None and distance(psn, self._held.psn) > 0:
             self._release()
         ahead = distance(psn, self.front)
         if self.expected != self.front and distance(psn, self.expected) >= 0 and ahead < _AHEAD:
             self._credit(psn + 1 & PSN_MASK if ahead < 0 else self.front)
+
+    def _is_new(self, requests: list[PsnRequest], psn: int, msn: int) -> bool:
+        """Return whether an ACK belongs to a connection that began with these requests of the current episode."""
+        return (
+            distance(psn, self._acked) < 0 <= distance(psn, requests[0].psn)
+            and distance(psn, self._previous) <= 0
+            and msn <= len(requests) + 1
+        )
+
+    def _redo(self, episode: _Episode) -> None:
+        """Judge an episode again, as the requests of a new connection."""
+        self._resend = self._maybe_new = None
+        for name, count in zip(COUNTS, episode.before, strict=True):
+            setattr(self, name, count)
+        self._begin_anew(episode.requests[0].psn, episode.requests[0].time)
+        for request in episode.requests:
+            self.feed(request)
+
+    def _begin_anew(self, psn: int, time: int) -> None:
+        """Begin a new connection with ``psn``. What it looked like before has ended."""
+        self._close(went_on=False)
+        self._release()
+        self._missing.clear()
+        self._waiting.clear()
+        self._told.accepted.append(None)
+        self.start(psn - 1 & PSN_MASK, -1, time)
+        self._due = psn
 
     def finish(self) -> None:
         """End the capture; an open episode is complete."""
@@ -258,10 +315,12 @@ class Sequence:
 
     def _again(self, request: PsnRequest, back: int) -> None:
         psn, time = request.psn, request.time
-        self.resent += 1
         step = distance(psn, self._due if self._due >= 0 else self._previous + 1)
         if self._resend is None or step < 0:
             self._close(went_on=False)
+        self._keep_maybe_new(request)
+        self.resent += 1
+        if self._resend is None:
             self._resend = self._episode(request, back, self._cause(psn, time))
         elif step > 0 and (cause := self._ask(self._flow, psn, time)) not in NOBODY:
             self._close(went_on=True)  # the NAK shows that the packets in between were not lost
@@ -285,6 +344,14 @@ class Sequence:
                 self.front = self.expected
             if self.expected == self.front:
                 self._waiting.clear()
+
+    def _keep_maybe_new(self, request: PsnRequest) -> None:
+        """Keep a request of an episode that began with a PSN that had been ACKed: its connection may be new."""
+        acked = self._acked >= 0 and distance(request.psn, self._acked) <= 0
+        if self._resend is None and acked and BEGINS[request.opcode]:
+            self._maybe_new = _Episode(tuple(getattr(self, name) for name in COUNTS), [])
+        if self._maybe_new is not None and len(self._maybe_new.requests) < _KEPT:
+            self._maybe_new.requests.append(request)
 
     def _episode(self, request: PsnRequest, back: int, cause: str) -> Resend:
         """Return the episode that begins with ``request``."""
@@ -326,6 +393,7 @@ class Sequence:
         resend, self._resend = self._resend, None
         if resend is None:
             return
+        self._maybe_new = None
         behind = went_on and self._due >= 0 and distance(self.front, self._due) > 0
         resend.alone = behind and resend.packets == 1 and resend.asked and resend.cause != IMPLIED
         if resend.alone or (resend.asked and resend.packets == 1 and not resend.again):

@@ -360,7 +360,7 @@ def test_pause_without_rate_is_not_timed_by_an_xon_after_the_quanta_may_have_exp
     facts = paused((0, {3: 100}), (10**9, {3: 0}), speed=None)
     (port,) = facts.pauses
     assert (port.paused, port.longest, port.share) == (None, None, None)
-    assert (port.least, port.most) == (pytest.approx(64e-9), pytest.approx(1))
+    assert [port.least, port.most] == pytest.approx([64e-9, 1])
     (finding,) = facts.findings
     assert finding.unjudged
     assert "--rate" in finding.meaning
