@@ -67,6 +67,21 @@ def _again(flows: Flows, missing: Sequence[int]) -> set[int]:
     return found
 
 
+def captured_beside(flows: Flows, missing: Sequence[int]) -> dict[int, int]:
+    """Return, by flow that was sprayed over parallel links, its missing PSNs that the other links captured."""
+    found: dict[int, int] = {}
+    for alike in flows.alike():
+        parallel: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for flow in alike:
+            if _SPRAYED * missing[flow] > flows.sums["packets"][flow]:
+                parallel[(flows.key(flow).vni, *flows.newest[flow].tolist())].append(flow)
+        for members in parallel.values():
+            packets = {flow: int(flows.sums["packets"][flow]) for flow in members}
+            everywhere = sum(packets.values())
+            found |= {flow: min(missing[flow], everywhere - own) for flow, own in packets.items() if everywhere > own}
+    return found
+
+
 def _merge(sets: Iterable[set[Link]]) -> list[list[Link]]:
     """Merge sets that share a link."""
     leader: dict[Link, Link] = {}

@@ -62,6 +62,7 @@ class FlowFacts:
     * ``rate_before_cnps``, ``rate_after_cnps``: median rate in bit/s on the wire, from packet gaps, of up to 256 data
       packets before the first CNP that this flow's sender received, and after each CNP; 0 without any.
     * ``peer``: the QP of the reverse direction, None if it was not found.
+    * ``beside``: missing PSNs that parallel links captured, because the flow was sprayed over them.
     * ``looped``: packets in a loop of routers or switches.
     """
 
@@ -77,6 +78,7 @@ class FlowFacts:
     packets: int
     copies: int
     looped: int
+    beside: int
     bytes: int
     payload: int
     goodput: float

@@ -126,12 +126,12 @@ _SIGNS: Final = (
     ),
     _Sign(
         "they were lost or reordered before the capture point",
-        lambda flow: (max(0, flow.missing - flow.unseen), flow.gaps),
+        lambda flow: (max(0, flow.missing - max(flow.unseen, flow.beside)), flow.gaps),
         lambda missing, gaps: f"{counted(missing, 'PSN')} missing in {counted(gaps, 'gap')}",
     ),
     _Sign(
         "the capture lost them",
-        lambda flow: (flow.unseen if flow.missing < _SAMPLED * flow.packets else 0,),
+        lambda flow: (max(0, flow.unseen - flow.beside) if _lacking(flow) < _SAMPLED * flow.packets else 0,),
         lambda unseen: f"{counted(unseen, 'PSN')} ACKed unseen: acknowledged but not captured",
         whole=True,
     ),
@@ -175,10 +175,15 @@ def incomplete(flow: FlowFacts) -> bool:
     A reliable requester retransmits lost packets (IBA vol. 1 section 9.7.5.1.2). A flow that never does so lost
     nothing, and a flow cannot continue if most of its packets are missing.
     """
-    if flow.gaps < _LEAST_GAPS:
+    if flow.gaps < _LEAST_GAPS or not _lacking(flow):
         return False
     mended = flow.resent or flow.late or flow.transport not in _CONNECTED
-    return not mended or (flow.missing >= _SAMPLED * flow.packets and 2 * flow.gaps >= flow.packets)
+    return not mended or (_lacking(flow) >= _SAMPLED * flow.packets and 2 * flow.gaps >= flow.packets)
+
+
+def _lacking(flow: FlowFacts) -> int:
+    """Return the PSNs of a flow that no link captured."""
+    return max(0, flow.missing - flow.beside)
 
 
 def _incomplete_flows(survey: _Survey) -> Iterator[CaptureFinding]:
@@ -309,8 +314,8 @@ class _Survey:
             if not incomplete(flow):
                 continue
             self.hosts |= {(flow.src, flow.dst), (flow.dst, flow.src)}
-            if flow.missing > flow.unseen or flow.missing >= _SAMPLED * flow.packets:
-                self.partly.add(flow, flow.packets, flow.missing, flow.gaps)
+            if _lacking(flow) > flow.unseen or _lacking(flow) >= _SAMPLED * flow.packets:
+                self.partly.add(flow, flow.packets, _lacking(flow), flow.gaps)
                 self._asking.add((flow.src, flow.dst))
         for flow in gapped:
             self._add_unread(flow, resending)

@@ -13,7 +13,7 @@ from lab.analysis.decode import opcode_tables as ops
 from lab.analysis.decode.header_walk_columns import other_name
 from lab.analysis.flows.icmp import icmp_errors
 from lab.analysis.flows.marked_hops import paths
-from lab.analysis.flows.path_spread import spread
+from lab.analysis.flows.path_spread import captured_beside, spread
 from lab.analysis.flows.routing_loops import loops
 from lab.analysis.pfc.pause_tree import pause_trees
 from lab.analysis.read.linktypes import link_name
@@ -144,9 +144,7 @@ class _Report:
             "pauses": tuple(self._pause(key) for key in sorted(of.pauses.ports)),
             "odd_control": self._odd_control(),
             "pause_trees": pause_trees(of.pauses.ports, of.capture, self._start, self._seconds),
-            "spread": spread(
-                of.flows, of.order.counts[: len(of.flows), COUNTS.index("missing")].tolist(), self._links
-            ),
+            "spread": spread(of.flows, self._missing, self._links),
             "paths": paths(of.flows, self._links, self._start),
             "loops": loops(of.loops, of.flows, self._links),
             "size_losses": (
@@ -205,6 +203,7 @@ class _Report:
             packets=sums["packets"],
             copies=self._of.copies.counts.get(number, 0),
             looped=self._of.loops.packets.get(number, 0),
+            beside=self._beside.get(number, 0),
             bytes=sums["octets"],
             payload=sums["payload"],
             goodput=flows.goodput(number),
@@ -301,6 +300,16 @@ class _Report:
         """Return whether any packet to the source host of a flow was captured on the flow's link."""
         key = self._of.flows.key(number)
         return (key.interface, key.src) in self._arriving
+
+    @property
+    def _missing(self) -> list[int]:
+        """The missing PSNs of each flow."""
+        missing: list[int] = self._of.order.counts[: len(self._of.flows), COUNTS.index("missing")].tolist()
+        return missing
+
+    @cached_property
+    def _beside(self) -> dict[int, int]:
+        return captured_beside(self._of.flows, self._missing)
 
     @cached_property
     def _arriving(self) -> set[tuple[int, tuple[int, ...]]]:
