@@ -15,6 +15,7 @@ from lab.analysis.flows.flow_batches import Rounds
 from lab.analysis.flows.flow_keys import Keys
 from lab.analysis.flows.flow_sums import Flows
 from lab.analysis.flows.handshakes import Handshakes
+from lab.analysis.flows.hop_classes import HopClasses
 from lab.analysis.flows.icmp import IcmpErrors
 from lab.analysis.flows.pairing import Pairing
 from lab.analysis.flows.routing_loops import LoopCauses, Loops
@@ -70,6 +71,7 @@ class Analyser:
         self.flows = Flows()
         self.copies = Copies(self.flows.interfaces)
         self.loops = Loops()
+        self.hop_classes = HopClasses()
         self.streams = Streams(self.flows)
         self.loop_causes = LoopCauses(self.streams, self.flows)
         self.messages = Messages()
@@ -157,6 +159,7 @@ class Analyser:
     def _add_round(self, packets: Sorted) -> None:
         """Add a full round. The order matters: PSN tracking uses the pairing and the NAKs of the same round."""
         self.events.round_began = int(packets.time.min())
+        self.hop_classes.add(packets)
         captured, packets = packets, self.copies.sift(packets)
         if not len(packets.flow):
             return

@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 ROUND: Final = 8192
 """Packets: enough to amortise loops over columns, and few enough for the columns to stay in the cache."""
 _COLUMNS: Final = 14
+_ECN_WIDTH: Final = 2
+_NOT_DSCP: Final = (1 << _ECN_WIDTH) - 1
 
 
 class Sorted(NamedTuple):
     """The packets of a round; the columns are those of ``PacketBatch``, ``Columns`` and ``Roce``.
 
-    ``at`` is the position of each packet in the round, in file order. ``starts`` is where each flow begins.
+    ``tos`` has DSCP and ECN. ``at`` is the position of each packet in the round, in file order. ``starts`` is where
+    each flow begins.
     """
 
     flow: Ints
@@ -37,13 +40,23 @@ class Sorted(NamedTuple):
     syndrome: Ints
     msn: Ints
     ackreq: Flags
-    ecn: Ints
+    tos: Ints
     length: Ints
     ttl: Ints
     ident: Ints
     direction: Ints
     at: Ints
     starts: Ints
+
+    @property
+    def ecn(self) -> Ints:
+        """The ECN of each packet."""
+        return self.tos & _NOT_DSCP
+
+    @property
+    def dscp(self) -> Ints:
+        """The DSCP of each packet."""
+        return self.tos >> _ECN_WIDTH
 
     @property
     def ends(self) -> Ints:
@@ -64,8 +77,8 @@ class Rounds:
         row = roce.row
         several: tuple[Ints | Flags, ...] = (
             flow, batch.time[row], roce.opcode, roce.psn, roce.payload, roce.dmalen, roce.syndrome, roce.msn,
-            roce.ackreq, columns.ecn[row], batch.length[row], columns.ttl[row], columns.ident[row],
-            batch.direction[row],
+            roce.ackreq, columns.dscp[row] << _ECN_WIDTH | columns.ecn[row], batch.length[row], columns.ttl[row],
+            columns.ident[row], batch.direction[row],
         )  # fmt: skip
         if (flow < 0).any():
             several = tuple(column[flow >= 0] for column in several)
@@ -88,11 +101,11 @@ class Rounds:
 
 def _sort(columns: Ints) -> Sorted:
     order = np.argsort(columns[0].astype(np.uint16), kind="stable")  # fewer than 2**16 flows, and this is faster
-    flow, time, opcode, psn, payload, dmalen, syndrome, msn, ackreq, ecn, length, ttl, ident, direction = (
+    flow, time, opcode, psn, payload, dmalen, syndrome, msn, ackreq, tos, length, ttl, ident, direction = (
         column.take(order) for column in columns
     )
     return Sorted(
-        flow, time, opcode, psn, payload, dmalen, syndrome, msn, ackreq != 0, ecn, length, ttl, ident, direction,
+        flow, time, opcode, psn, payload, dmalen, syndrome, msn, ackreq != 0, tos, length, ttl, ident, direction,
         order,
         value_runs.starts(flow),
     )  # fmt: skip

@@ -316,6 +316,26 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassChange:
+    """A hop that changes the class of a flow's packets, by the copies of them at one link.
+
+    ``before`` and ``after`` are the TTLs of the copies. ``what`` is ``DSCP``, ``ECT`` or ``CE``, which changes from
+    ``old`` to ``new`` in ``packets``. For ECN, 1 is set and 0 is cleared.
+    """
+
+    link: str
+    src: str
+    dst: str
+    qp: int
+    before: int
+    after: int
+    what: str
+    old: int
+    new: int
+    packets: int
+
+
+@dataclass(frozen=True, slots=True)
 class TunnelFacts:
     """The traffic of one VNI between two inner addresses over one link (RFC 7348)."""
 
@@ -469,6 +489,7 @@ class AnalysisFacts:
     pause_trees: tuple[PauseTree, ...]
     spread: tuple[Spread, ...]
     paths: tuple[FlowPath, ...]
+    class_changes: tuple[ClassChange, ...]
     loops: tuple[Loop, ...]
     size_losses: tuple[SizeLoss, ...]
     icmp_errors: tuple[IcmpError, ...]

@@ -20,6 +20,13 @@ _PART: Final = 0.1
 """Seconds from one link to the next, at most, and the share of a flow's time that this may be."""
 
 
+_MEANINGS: Final = {
+    "DSCP": "a switch rewrites it, or a tunnel does not inherit it: beyond that point RoCE is in another class",
+    "ECT": "a switch clears ECN, or a tunnel does not inherit it: queues beyond that point drop instead of marking",
+    "CE": "a switch clears the mark, or the end of a tunnel does not copy it: the receiver sends no CNP",
+}
+
+
 def class_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
     """Yield flows outside the paused priorities, then DSCPs and ECN that change between links."""
     paused = {port.cls for port in facts.pauses if port.cls is not None and port.xoff}
@@ -27,6 +34,7 @@ def class_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
         yield from _outside(facts, paused)
     yield from _changed(facts)
     yield from _cleared(facts)
+    yield from _changed_at_hops(facts)
 
 
 def priorities(flow: FlowFacts) -> set[int]:
@@ -75,7 +83,7 @@ def _changed(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
         whose = names[0] if len(names) == 1 else f"{len(names)} flows, the first {names[0]}"
         yield CaptureFinding(
             f"{whose}: DSCP {old} at {before_link} and {new} at {after_link}",
-            "a switch rewrites it, or a tunnel does not inherit it: beyond that point RoCE is in another class",
+            _MEANINGS["DSCP"],
             count=len(names),
             examples=tuple(names)[:_EXAMPLES],
         )
@@ -102,11 +110,24 @@ def _cleared(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
         whose = names[0] if len(names) == 1 else f"{len(names)} flows, the first {names[0]}"
         yield CaptureFinding(
             f"{whose}: {what} at {before_link}, and not at {after_link}",
-            "a switch clears ECN, or a tunnel does not inherit it: queues beyond that point drop instead of marking"
-            if what == "ECT"
-            else "a switch clears the mark, or the end of a tunnel does not copy it: the receiver sends no CNP",
+            _MEANINGS[what],
             count=len(names),
             examples=tuple(names)[:_EXAMPLES],
+        )
+
+
+def _changed_at_hops(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
+    """Yield what hops change, in a file with one link that has each packet several times."""
+    changes: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for change in facts.class_changes:
+        what = f"DSCP {change.old}" if change.what == "DSCP" else change.what
+        then = f"{change.new}" if change.what == "DSCP" else "not"
+        where = f"{what} at TTL {change.before}, and {then} at TTL {change.after}"
+        changes[change.what, where].append(f"{change.src} to {change.dst} QP {change.qp:#x} at {change.link}")
+    for (what, where), names in changes.items():
+        whose = names[0] if len(names) == 1 else f"{len(names)} flows, the first {names[0]}"
+        yield CaptureFinding(
+            f"{whose}: {where}", _MEANINGS[what], count=len(names), examples=tuple(names)[:_EXAMPLES]
         )
 
 

@@ -146,6 +146,7 @@ class _Report:
             "pause_trees": pause_trees(of.pauses.ports, of.capture, self._start, self._seconds),
             "spread": spread(of.flows, self._missing, self._links),
             "paths": paths(of.flows, self._links, self._start),
+            "class_changes": tuple(of.hop_classes.changes(of.flows, self._links)),
             "loops": loops(of.loops, of.flows, self._links),
             "size_losses": (
                 *size_losses(of.sizes, of.streams, of.flows, self._links),

@@ -34,7 +34,8 @@ class Messages:
         # 32 bits are enough: 2**32 messages of 0 bytes are 300 GB of packets.
         self.counts = table(MAX_FLOWS, len(ops.MESSAGES), np.uint32)
         self.sizes = table(MAX_FLOWS, SIZES, np.uint32)
-        self.partial, self.volume, self.largest, self.smallest = several(4, MAX_FLOWS)
+        self.volume, self.largest, self.smallest = several(3, MAX_FLOWS)
+        self.partial = zeros(MAX_FLOWS, np.uint32)
         self._open = zeros(MAX_FLOWS)  # bytes so far of the current message
         self._broken: Flags = zeros(MAX_FLOWS, np.bool_)  # packets of that message are missing
         self._begun: Flags = zeros(MAX_FLOWS, np.bool_)  # a request was captured

@@ -77,7 +77,8 @@ class Order:
         self._waiting = 0
         self._kept = zeros(MAX_FLOWS, np.uint32)  # by flow, part of that
         # Of requests in order: 1 + PSN, 0 before the first, and 1 + DMALen (or UNKNOWN) when that was a READ, else 0.
-        self._last_psn, self._last_read, self._last_time = several(3, MAX_FLOWS)
+        self._last_read, self._last_time = several(2, MAX_FLOWS)
+        self._last_psn = zeros(MAX_FLOWS, np.int32)
         self.acked = zeros(MAX_FLOWS, np.uint32)
         """By stream: 1 + the last PSN that it acknowledged, 0 before the first."""
         # The streams with ACKs in this round, and ``acked`` of each before it.
