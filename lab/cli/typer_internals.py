@@ -33,6 +33,8 @@ __all__ = [
 
 SLOW_MODULES: Final = ("typer.rich_utils", "typer._adapters")
 """Modules that Typer imports to print help, or to convert a value with pydantic."""
+_LARGEST: Final = 1e9
+"""Of numbers with a fraction, which are seconds, hertz and percent. As ns, these fit into 64 bits."""
 _TYPED: Final = "lab.cli.typed_words"
 """Key of ``Context.meta``: the unconverted values of parameters, by parameter."""
 
@@ -98,6 +100,8 @@ class PlainValue(RuntimeParam):
         found = build_runtime_param(self.descriptor)._coerce_value(value, param, ctx)  # noqa: SLF001 - see above
         if isinstance(found, float) and not math.isfinite(found):
             raise BadParameter(f"{value} is not a finite number.", ctx=ctx, param=param)
+        if isinstance(found, float) and abs(found) > _LARGEST:
+            raise BadParameter(f"{value} is out of range: at most {_LARGEST:g}.", ctx=ctx, param=param)
         return found
 
     def _in_range(self, value: Any) -> bool:

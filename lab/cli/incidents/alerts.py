@@ -12,11 +12,11 @@ from lab.cli.kit.complete import run_names
 from lab.cli.kit.option_value import read_value
 from lab.cli.kit.output import JsonFlag, print_json, stdout, table
 from lab.cli.kit.run_name import folder_of
-from lab.errors import ExitCode, UsageError
+from lab.errors import ExitCode, OperationFailed, UsageError
 from lab.units import parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lab.telemetry.alerts.fired_alerts import AlertProof, FiredAlert
     from lab.telemetry.read.recording import Recording
@@ -62,8 +62,6 @@ def alerts(
     promtool evaluates the rules. The injected cause is that of the scenario, or of the fault that was injected during
     the recording. Exit code 1 if an alert fires in the only RUN.
     """
-    from lab.telemetry.alerts import rule_tests  # noqa: PLC0415 - NumPy, for which --help does not wait
-
     if not runs and export is None:
         raise UsageError("there is no recording", "rocelab alerts RUN, or --export FOLDER for the rules only")
     seconds = read_value("--every", every, parse_time)
@@ -71,7 +69,7 @@ def alerts(
         raise UsageError(f"--every {every} is too short", "choose 50ms or more")
     found = [_evaluated(run, seconds) for run in runs or ()]
     if export is not None:
-        for path in rule_tests.export(export, [(each.recording, each.alerts) for each in found], seconds):
+        for path in _exported(export, found, seconds):
             stdout.print(str(path), highlight=False, soft_wrap=True)
     if as_json:
         print_json([_as_data(each) for each in found])
@@ -81,6 +79,16 @@ def alerts(
         _show_proofs(found)
     if len(found) == 1 and found[0].alerts:
         raise typer.Exit(ExitCode.FAIL)
+
+
+def _exported(folder: Path, found: Sequence[_Evaluated], every: float) -> list[Path]:
+    from lab.telemetry.alerts import rule_tests  # noqa: PLC0415 - as above
+
+    try:
+        return rule_tests.export(folder, [(each.recording, each.alerts) for each in found], every)
+    except OSError as error:
+        what = f"{error.filename or folder} cannot be written: {error.strerror}"
+        raise OperationFailed(what, "--export names another folder") from error
 
 
 def _evaluated(run: str, every: float) -> _Evaluated:
