@@ -184,6 +184,8 @@ def _removing(line: str) -> str:
     for start, default in _WITHOUT_NO.items():
         if line.startswith(f"{start} "):
             return f"{start} {default}"
+    if line.startswith("maximum-paths "):  # OSPF takes no number after it
+        return f"no {line.rpartition(' ')[0]}"
     return line.removeprefix("no ") if line.startswith("no ") else f"no {line}"
 
 

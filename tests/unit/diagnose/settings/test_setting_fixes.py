@@ -32,6 +32,8 @@ if TYPE_CHECKING:
         (setting("leaf1", "frr router bgp 65001 / address-family ipv4 unicast / neighbor swp1 prefix-list P in"),
          ("rocelab vtysh leaf1 -c 'configure terminal' -c 'router bgp 65001' -c 'address-family ipv4 unicast' "
           "-c 'no neighbor swp1 prefix-list P in'")),
+        (setting("leaf1", "frr router ospf / maximum-paths 1"),
+         "rocelab vtysh leaf1 -c 'configure terminal' -c 'router ospf' -c 'no maximum-paths'"),
         (setting("leaf1", "frr bfd / profile fabric / detect-multiplier 50"),
          "rocelab vtysh leaf1 -c 'configure terminal' -c bfd -c 'profile fabric' -c 'detect-multiplier 3'"),
         (setting("leaf1", "frr router bgp 65001 / no bgp default ipv4-unicast"),
