@@ -34,7 +34,7 @@ __all__ = [
 SLOW_MODULES: Final = ("typer.rich_utils", "typer._adapters")
 """Modules that Typer imports to print help, or to convert a value with pydantic."""
 _LARGEST: Final = 1e9
-"""Of numbers with a fraction, which are seconds, hertz and percent. As ns, these fit into 64 bits."""
+"""The largest number with a fraction: seconds, hertz or percent. As ns, these fit into 64 bits."""
 _TYPED: Final = "lab.cli.typed_words"
 """Key of ``Context.meta``: the unconverted values of parameters, by parameter."""
 

@@ -37,7 +37,7 @@ def _table(*marks: str, without: str = "-") -> np.ndarray[tuple[int], np.dtype[n
 
 RESPONSE: Final = _table("RESPONSE", "ACKNOWLEDGE")
 PLAIN_ACK: Final = _table("ACKNOWLEDGE", without="ATOMIC")
-"""Answers of which a responder sends the newest PSN, also for duplicate requests."""
+"""Answers with the newest PSN of a responder, also to duplicate requests."""
 CNP: Final = np.arange(256) == int(Opcode.CNP)
 REQUEST: Final = _table("SEND", "WRITE", "REQUEST", "CMPSWAP", "FETCHADD", "FLUSH")
 SEQUENCED: Final = REQUEST & ~np.isin(OpcodeFields.TRANSPORT.of(np.arange(256)), (RD, UD))

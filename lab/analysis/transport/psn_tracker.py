@@ -258,7 +258,7 @@ class Sequence:
             self.feed(request)
 
     def _begin_anew(self, psn: int, time: int) -> None:
-        """Begin a new connection with ``psn``. What it looked like before has ended."""
+        """Begin a new connection with ``psn``. The earlier findings have ended."""
         self._close(went_on=False)
         self._release()
         self._missing.clear()
