@@ -30,6 +30,7 @@ from lab.diagnose.overlay_forwarding import forwarding
 from lab.diagnose.traffic_facts import (
     arp_probes,
     commands_run,
+    failed_jobs,
     failed_transfers,
     jobs_with_steps,
     started_transfers,
@@ -92,6 +93,7 @@ def _collected(recording: Recording, window: RecordingPhase) -> WindowFacts:
         swept=tuple(swept_paths(recording, window)),
         swept_pairs=tuple(swept_pairs(recording, window)),
         gave_up=tuple(failed_transfers(recording, window)),
+        failed_jobs=tuple(failed_jobs(recording, window)),
         asked=tuple(arp_probes(recording, window)),
         stacks=stacks(state, recording, window.end),
         qos=qos,

@@ -233,6 +233,17 @@ class GaveUp:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedJob:
+    """A training job that ended with an error, its NICs, and the fixed path MTU of its library."""
+
+    seconds: float
+    job: str
+    nics: tuple[str, ...]
+    mtu: int | None
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
 class StartedTransfer:
     """A transfer of ``qps`` QPs between two NICs, from ``h1:eth1`` to ``h4:eth1``. Often not recorded."""
 
@@ -276,6 +287,7 @@ class WindowFacts:
     """One for each direction of a pair of NICs that was swept."""
     asked: tuple[ArpProbe, ...] = ()
     gave_up: tuple[GaveUp, ...] = ()
+    failed_jobs: tuple[FailedJob, ...] = ()
     stacks: Mapping[str, Stack] = field(default_factory=dict)
     """By node: its IP stack at the end of the window."""
     transfers: tuple[StartedTransfer, ...] = ()

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.diagnose.facts import ArpProbe, GaveUp, Ran, StartedTransfer, Swept, SweptPair
+from lab.diagnose.facts import ArpProbe, FailedJob, GaveUp, Ran, StartedTransfer, Swept, SweptPair
 from lab.errors import UsageError
 from lab.model.hosts import parse_pair
 from lab.telemetry.read.recorded_jobs import recorded_jobs
@@ -84,6 +84,17 @@ def failed_transfers(recording: Recording, window: RecordingPhase) -> Iterator[G
     for event in recording.events(source="caller", kind="note", during=window):
         if event.data.get("text") == "gave up" and "pair" in event.data:
             yield GaveUp(event.seconds, str(event.data["pair"]), str(event.data["said"]))
+
+
+def failed_jobs(recording: Recording, window: RecordingPhase) -> Iterator[FailedJob]:
+    """Yield the training jobs that ended with an error."""
+    for event in recording.events(source="caller", kind="note", during=window):
+        if event.data.get("text") == "job failed":
+            mtu = event.data.get("mtu")
+            yield FailedJob(
+                seconds=event.seconds, job=str(event.data["job"]), nics=tuple(map(str, event.data["nics"])),
+                mtu=None if mtu is None else int(mtu), said=str(event.data["said"]),
+            )  # fmt: skip
 
 
 def jobs_with_steps(recording: Recording, window: RecordingPhase) -> Iterator[RecordedJob]:

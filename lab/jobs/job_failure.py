@@ -39,6 +39,11 @@ _SAYINGS: Final = (
     _Saying("transport retry count(?:er)? exceeded", "a peer stopped acknowledging (retry counter exceeded)", _PATH),
     _Saying("Destination is unreachable|no active messages transport", "a peer cannot be reached by RDMA", _PATH),
     _Saying("Endpoint timeout|Connection reset|connection timed out", "a peer stopped answering", _PATH),
+    _Saying(
+        "completion with error: (?:Work Request Flushed|Local QP Operation)",
+        "its NIC ended a QP with an error",
+        "is the job's mtu larger than a NIC's active MTU? rocelab exec HOST -- ibv_devinfo",
+    ),
     _Saying("Cannot allocate memory|out of memory", "memory ran out", "use smaller sizes, or fewer ranks"),
     _Saying("cannot open shared object file|undefined symbol", "MPI cannot be loaded", "run ./scripts/setup"),
 )

@@ -112,6 +112,11 @@ def overlapping_variables(allreduce: str) -> dict[str, str]:
     return found
 
 
+def mtu_variables(mtu: int | None) -> dict[str, str]:
+    """Return the variables for a path MTU in bytes. Without one, UCX takes the smaller active MTU of both ends."""
+    return {} if mtu is None else {"UCX_IB_PATH_MTU": str(mtu)}
+
+
 def _variables(name: str, algorithm: str) -> dict[str, str]:
     return {
         f"MPIR_CVAR_{name}_INTRA_ALGORITHM": algorithm,

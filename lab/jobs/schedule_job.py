@@ -29,6 +29,8 @@ class ScheduleOptions:
     """The algorithm of AllReduce."""
     tclass: int = DEFAULT_TCLASS
     """IP traffic class of the RDMA packets: DSCP * 4 + ECN."""
+    mtu: int | None = None
+    """Path MTU of the QPs in bytes; by default, the smaller active MTU of both ends."""
     patience: JobPatience = field(default_factory=JobPatience)
     """Timeouts, beside the computations of a step: several may follow each other without a packet."""
 
@@ -61,6 +63,7 @@ def run_schedule(
                 "PMI_RANK": str(number),
                 "PMI_SIZE": str(len(nics)),
                 **mpi.environment(number, nic, options.tclass, variables),
+                **mpi_library.mtu_variables(options.mtu),
             },
         )
         for number, nic in enumerate(nics)

@@ -100,6 +100,7 @@ class TraceJob:
     algorithm: str = AUTOMATIC
     """The algorithm of AllReduce."""
     tclass: int = DEFAULT_TCLASS
+    mtu: None = None
     storage: None = None
     allreduce: None = None
 
@@ -186,7 +187,7 @@ def run_training(
     schedule = _schedule(spec, hosts)
     if not any(_variant_seconds(schedule, link_rate)):
         raise UsageError(f"job {spec.name} neither computes nor communicates", "record the trace again")
-    options = ScheduleOptions(algorithm=spec.algorithm, tclass=spec.tclass)
+    options = ScheduleOptions(algorithm=spec.algorithm, tclass=spec.tclass, mtu=spec.mtu)
     trained = len(nics) - (spec.storage is not None)
     known = 0
 

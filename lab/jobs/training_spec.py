@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field, PlainValidator, ValidationError
 
@@ -147,6 +147,8 @@ class TrainingSpec(BaseModel):
     algorithm: str = AUTOMATIC
     tclass: int = DEFAULT_TCLASS
     """IP traffic class of the RDMA packets: DSCP * 4 + ECN."""
+    mtu: Literal[256, 512, 1024, 2048, 4096] | None = None
+    """Path MTU of the QPs in bytes; by default, the smaller active MTU of both ends, which UCX exchanges."""
 
     @property
     def tensor_ranks(self) -> int:

@@ -27,4 +27,14 @@ JOB_CAUSES: Final = (
         words="Nothing is broken. A ring between NICs of one leaf needs no uplink. These ranks share the uplinks of"
         " their leaves, which are full before the hosts' links are.",
     ),
+    Cause(
+        "mtu-not-negotiated", "a job's library uses a path MTU that a rank's NIC does not have",
+        needs=(host_symptoms.a_job_needs_a_larger_mtu,),
+        explains=("mtu-black-hole", "gray-loss"),
+        rival="mtu-black-hole",
+        tell="rocelab exec {node} -- ibv_devinfo: its active_mtu, beside that of other hosts and UCX_IB_PATH_MTU",
+        fix="rocelab exec {node} -- ip link set {interface} mtu 9000, or remove mtu from the job (UCX_IB_PATH_MTU)",
+        words="Programs that exchange their active MTU, as ib_write_bw does, use the smaller one and pass. This"
+        " library uses the MTU of its setting. The NIC cannot send such packets, and drops those that it receives.",
+    ),
 )  # fmt: skip

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.symptom import Evidence, Sign
 from lab.diagnose.symptoms import loss_symptoms, probes
+from lab.model.qos.headroom import active_mtu
 from lab.units import counted
 
 if TYPE_CHECKING:
@@ -95,6 +96,25 @@ def a_host_has_a_smaller_mtu(facts: WindowFacts) -> Iterator[Sign]:
             ]
             if seen:
                 yield Sign(f"{port.peer}--{port.name}", tuple(seen), 0.8)
+
+
+def a_job_needs_a_larger_mtu(facts: WindowFacts) -> Iterator[Sign]:
+    """A training job failed whose library uses a larger path MTU than the active MTU of a rank's NIC."""
+    for job in facts.failed_jobs:
+        known = {nic: active_mtu(facts.mtus[nic]) for nic in job.nics if facts.mtus.get(nic)}
+        for nic, mtu in known.items():
+            if job.mtu is not None and mtu < job.mtu:
+                others = ", ".join(f"{other} {size}" for other, size in known.items() if other != nic)
+                yield Sign(nic, (
+                    Evidence(
+                        says=f"bytes of active MTU; its link has an MTU of {facts.mtus[nic]}. Others: {others}",
+                        of=nic, source="ip link: mtu", value=mtu, at=facts.end,
+                    ),
+                    Evidence(
+                        says=f"bytes of path MTU that job {job.job} does not negotiate; it failed: {job.said}",
+                        of=nic, source="job", value=job.mtu, at=job.seconds,
+                    ),
+                ), 0.96)  # fmt: skip
 
 
 def receivers_are_not_ready(facts: WindowFacts) -> Iterator[Sign]:

@@ -39,8 +39,12 @@ def roce_frame(mtu: int) -> int:
 
     rxe takes the largest path MTU that fits: 1024 bytes of payload with an MTU of 1500, 4096 from 4200.
     """
-    payload = max((size for size in PATH_MTUS if size + _ROCE_HEADERS <= mtu), default=PATH_MTUS[0])
-    return frame_size(payload + _ROCE_HEADERS)
+    return frame_size(active_mtu(mtu) + _ROCE_HEADERS)
+
+
+def active_mtu(mtu: int) -> int:
+    """Return the active MTU of a RoCE port: the largest path MTU that fits into a link's MTU of ``mtu`` bytes."""
+    return max((size for size in PATH_MTUS if size + _ROCE_HEADERS <= mtu), default=PATH_MTUS[0])
 
 
 def frame_size(mtu: int) -> int:

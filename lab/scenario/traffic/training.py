@@ -44,6 +44,8 @@ _HEADERS: Final = 14 + 20 + 8 + 12 + 4
 PER_BYTE: Final = (_MTU + _HEADERS + WIRE_OVERHEAD) / _MTU
 """Bytes of a link for each byte of a message, with FCS, preamble and gap."""
 _NS: Final = 10**9
+FAILED: Final = "job failed"
+"""The note of a job that ended with an error."""
 
 
 def train(
@@ -72,7 +74,8 @@ def train(
             if during is not None:
                 during()
 
-    stage.recorder.note("job", name=spec.name, hosts=spec.hosts, steps=spec.steps, allreduce=spec.allreduce)
+    told = {"hosts": spec.hosts, "steps": spec.steps, "allreduce": spec.allreduce, "mtu": spec.mtu}
+    stage.recorder.note("job", name=spec.name, **told)
 
     def stepped(rows: Iterable[Mapping[str, Any]]) -> None:
         for row in rows:
@@ -81,12 +84,29 @@ def train(
     slowest = min(link.rate for link in links) if link_rate is None else round(link_rate)
     walker = Walker(stage.fabric.topology, stage.fabric.namespace)
     watch = JobQps(nics, lambda: qp_pairs.connected(stage.fabric.name), walker, report) if paths else None
-    told = watch.report if watch else report
-    result = run_training(nics, spec, link_rate=slowest, report=told, stepped=stepped)
+    progress = watch.report if watch else report
+    result = run_training(nics, spec, link_rate=slowest, report=progress, stepped=stepped)
     if watch:
         stage.recorder.record(RecordKind.JOB, **recorded_job(result, watch.found))
     if result.wrong:
         raise OperationFailed(f"job {spec.name} has {result.wrong} wrong sums", "run the scenario again")
+
+
+def attempt(stage: Stage, job: str) -> None:
+    """Run the training job of the YAML text ``job`` like ``train``; if it fails, record its error."""
+    try:
+        train(stage, job)
+    except OperationFailed as error:
+        spec = load_training(job, "the scenario's job")
+        nics = [find_nic(stage.fabric, host) for host in spec.hosts or ()]
+        names = [f"{nic.host}:{nic.interface}" for nic in nics]
+        stage.recorder.note(FAILED, job=spec.name, nics=names, mtu=spec.mtu, said=error.message)
+
+
+def failures(rec: Recording, phase: str) -> list[str]:
+    """Return the errors of the jobs that failed in a phase."""
+    notes = rec.events(source="caller", kind="note", during=phase)
+    return [str(note.data["said"]) for note in notes if note.data.get("text") == FAILED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +167,11 @@ def allreduce_seconds(size: int, ranks: int, rate: float) -> float:
     Each rank of a ring sends 2(n-1)/n of the size, in packets of 4096 bytes (Patarasu and Yuan, 2009).
     """
     return float(bus_factor(Collective.ALLREDUCE, ranks)) * size * PER_BYTE * 8 / rate
+
+
+def per_byte(mtu: int) -> float:
+    """Return ``PER_BYTE`` for packets with ``mtu`` bytes of payload."""
+    return (mtu + _HEADERS + WIRE_OVERHEAD) / mtu
 
 
 def milliseconds(seconds: Iterable[float], phases: Sequence[str]) -> str:

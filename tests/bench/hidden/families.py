@@ -7,7 +7,7 @@ from typing import Final
 _MEMBERS: Final = {
     "loss": ("gray-loss", "link-cut"),
     "link-down": ("link-differs", "link-flap", "link-down", "power-lost", "leaf-dies", "rehash-on-failure"),
-    "mtu": ("mtu-differs", "mtu-black-hole", "vxlan-mtu"),
+    "mtu": ("mtu-differs", "mtu-black-hole", "vxlan-mtu", "mtu-not-negotiated"),
     "filter": ("filter-differs", "acl-4791",),
     "route": ("route-differs", "routing-loop", "default-route-lost", "wrong-gateway", "vtep-unreachable"),
     "paths": ("hash-differs", "one-path-only", "hash-polarisation", "elephant-collision"),

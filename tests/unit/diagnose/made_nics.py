@@ -60,6 +60,7 @@ class Merged:
             transfers=tuple(
                 replace(each, src=self._port(each.src), dst=self._port(each.dst)) for each in facts.transfers
             ),
+            failed_jobs=tuple(replace(each, nics=tuple(map(self._port, each.nics))) for each in facts.failed_jobs),
             stacks=self._nodes(facts.stacks, _one_stack),
             qos=self._nodes(facts.qos, _one_configuration),
             forwarding=self._nodes(facts.forwarding, _one_forwarding),

@@ -7,6 +7,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from lab.diagnose.facts import (
+    FailedJob,
     LinkEvent,
     PortFacts,
     Ran,
@@ -83,6 +84,8 @@ CROSSING: Lanes = {
     "leaf1:swp3": {"pauses_out": 12, "resumes_out": 12},
 }
 """An uplink of leaf1 whose queue fills while the ranks communicate, so that h1 is paused."""
+NOT_STARTED = FailedJob(0.5, "ring", ("h1:eth1", "h2:eth1"), 4096, "rank 1 at h2 failed")
+"""A job whose library uses 4096 bytes without asking."""
 BY_GID = (StartedTransfer("h1:eth1", "h5:eth1", 1, 1),)
 RETRIED = {"h1": {"completer_retry_err": 10, "rcvd_seq_err": 10}, "h5": {"out_of_seq_request": 10}}
 LAST = {
@@ -488,6 +491,16 @@ CASES: list[tuple[str, str, WindowFacts, WindowFacts]] = [
     *made_addresses.CASES,
     *made_congestion.CASES,
     *made_conservation.CASES,
+    (
+        "mtu-not-negotiated", "h2:eth1",
+        facts({}, failed_jobs=(NOT_STARTED,), mtus={"h1:eth1": 9000, "h2:eth1": 1500}),
+        facts({}, failed_jobs=(replace(NOT_STARTED, mtu=None),), mtus={"h1:eth1": 9000, "h2:eth1": 1500}),
+    ),
+    (
+        "mtu-not-negotiated", "h2:eth1",
+        facts({}, failed_jobs=(NOT_STARTED,), mtus={"h1:eth1": 9000, "h2:eth1": 1500}),
+        facts({}, failed_jobs=(NOT_STARTED,), mtus={"h1:eth1": 9000, "h2:eth1": 9000}),
+    ),
     ("straggler-host", "h5", facts({}, jobs=job_of({2: 40})), facts({}, jobs=job_of({2: 9}))),
     ("rail-misaligned-placement", "leaf1:swp1", railed(CROSSING, "h5", "h6"), railed(CROSSING, "h5")),
     (

@@ -115,6 +115,11 @@ def test_ranks_find_each_other_and_their_results_are_kept() -> None:
             OperationFailed,
             "rank 1 at h2: a peer stopped acknowledging (retry counter exceeded) in step 1 of 1.024 KB: look for",
         ),
+        (
+            "print('send completion with error: Work Request Flushed Error', file=sys.stderr); os.abort()",
+            OperationFailed,
+            "rank 1 at h2: its NIC ended a QP with an error in step 1 of 1.024 KB: is the job's mtu larger than",
+        ),
         ("sys.exit(0)", OperationFailed, "rank 1 at h2 ended with 0 in step 1 of 1.024 KB: it printed nothing"),
         (
             "print('it is broken', file=sys.stderr); sys.exit(5)",

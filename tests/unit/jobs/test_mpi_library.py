@@ -12,7 +12,7 @@ import pytest
 from lab.errors import EnvironmentLacks
 from lab.jobs import mpi_library
 from lab.jobs.job_spec import ALGORITHMS, Collective
-from lab.jobs.mpi_library import MpiLibrary, algorithm_variables, find_mpi, overlapping_variables
+from lab.jobs.mpi_library import MpiLibrary, algorithm_variables, find_mpi, mtu_variables, overlapping_variables
 from lab.kernel.process.netns import Namespace
 from lab.rdma import sysfs
 from lab.rdma.measure import Nic
@@ -54,6 +54,11 @@ def test_overlapping_collectives_have_variables_of_their_own(algorithm: str) -> 
     names = overlapping_variables(algorithm).keys()
     assert "MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM" in names
     assert overlapping_variables("auto").keys() == {name for name in names if "_IALLREDUCE_" not in name}
+
+
+def test_a_path_mtu_is_fixed_only_if_it_is_written() -> None:
+    assert mtu_variables(4096) == {"UCX_IB_PATH_MTU": "4096"}
+    assert mtu_variables(None) == {}
 
 
 def test_without_a_device_the_rank_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,7 @@ def test_a_host_may_be_slower_than_the_others() -> None:
         (f"{SMALL}steps: 10001\n", 4, "steps"),
         (f"{SMALL}algorithm: rings\n", 4, "algorithm allreduce has no algorithm 'rings': use auto, ring, tree"),
         (f"{SMALL}tclass: 256\n", 4, "tclass traffic class 256 is out of range: use 0 to 255"),
+        (f"{SMALL}mtu: 1500\n", 4, "mtu Input should be 256, 512, 1024, 2048 or 4096"),
         (f"{SMALL}placement: pack\n", 4, "placement"),
         (f"{SMALL}stepz: 3\n", 4, "stepz is not a known key"),
         (f"{SMALL}slower: {{h1: fast}}\n", 4, "slower"),

@@ -34,6 +34,8 @@ Told: TypeAlias = "Sequence[tuple[int, dict[str, Any]]]"
 """Events of a phase: ms from its beginning, and what they tell."""
 Ranks: TypeAlias = "Mapping[str, tuple[float, float]]"
 """A step of a job: by host, the ms of its computation, and of its collective once all ranks have begun it."""
+Line: TypeAlias = "tuple[files.RecordKind, dict[str, Any]]"
+"""A record, without its time."""
 
 NS: Final = 10**9
 MBIT: Final = 10**6 // 8
@@ -51,11 +53,12 @@ def outcomes(
     *,
     at: str = "",
     jobs: Mapping[str, Sequence[Ranks]] = MappingProxyType({}),
+    lines: Mapping[str, Sequence[Line]] = MappingProxyType({}),
 ) -> dict[str, str]:
     """What the checks say of a recording with these phases, each of so many seconds, as ``pass``, ``fail`` or so.
 
     Counters grow meanwhile; gauges are set before it begins. ``events`` are those of each phase, and ``jobs`` the
-    steps of the job that runs in it.
+    steps of the job that runs in it. ``lines`` are further records of each phase, at its beginning.
     """
     topology = read_topology(library.topology_of(library.find(scenario)))
     nics = [nic for host in topology.hosts for nic in _nics(topology, host.name)]
@@ -71,6 +74,8 @@ def outcomes(
             making.event(making.ns + after * 10**6, **event)
         for row in _job_rows(making.ns, jobs.get(name, ())):
             files.append_line(making.folder.job_steps, row)
+        for kind, line in lines.get(name, ()):
+            files.append_line(making.folder.records(kind), {"ns": making.ns, "end_ns": making.ns, **line})
         for key, amount in growth.items():
             _write(making, key, amount, gauge=False)
         making.ns += int(seconds * NS) - STEP
@@ -87,10 +92,11 @@ def failing(
     *,
     seconds: float = 1.0,
     jobs: Mapping[str, Sequence[Ranks]] = MappingProxyType({}),
+    lines: Mapping[str, Sequence[Line]] = MappingProxyType({}),
 ) -> set[str]:
     """The checks that fail where a phase has other counts; all others pass, or this raises."""
     changed = {name: {**growth, **changes.get(name, {})} for name, growth in tale.items()}
-    found = outcomes(folder, scenario, changed, seconds, events, jobs=jobs)
+    found = outcomes(folder, scenario, changed, seconds, events, jobs=jobs, lines=lines)
     assert set(found.values()) <= {"pass", "fail"}, found
     return {check for check, outcome in found.items() if outcome == "fail"}
 
