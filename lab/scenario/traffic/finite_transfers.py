@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from lab.model.hosts import parse_pair
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from lab.rdma.completion import Completion
     from lab.scenario.stage import Stage
+    from lab.telemetry.read.recording import Recording
 
 
 def transfer(
@@ -41,6 +43,17 @@ def fetch(stage: Stage, *pairs: str, messages: int, size: int = 65536) -> None:
     stage.recorder.note("fetch", pairs=list(pairs), messages=messages, size=size)
     found = [find_pair(stage.fabric, *parse_pair(pair)) for pair in pairs]
     _keep(stage, Verb.READ, size, 1, complete_each(found, size, messages))
+
+
+def message_seconds(rec: Recording, phase: str, span: tuple[int, int] | None = None) -> list[float]:
+    """Return the seconds of each timed message of a phase; with ``span``, of those within these times in ns."""
+    found = []
+    for each in rec.transfers(phase):
+        ends = [each.ns + round(seconds * 1e9) for seconds in accumulate(each.times, initial=0.0)]
+        for seconds, since, until in zip(each.times, ends, ends[1:], strict=False):
+            if span is None or (span[0] <= since and until <= span[1]):
+                found.append(seconds)
+    return found
 
 
 def _keep(stage: Stage, verb: Verb, size: int, qps: int, completions: Iterable[Completion]) -> None:

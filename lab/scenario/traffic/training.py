@@ -127,6 +127,11 @@ class JobInPhase:
         return tuple((end - begin) / _NS for begin, end in pairwise([*begins, max(map(_end, self.steps[-1]))]))
 
     @property
+    def span(self) -> tuple[int, int]:
+        """When the first of the steps began, and when the last one ended, in ns of CLOCK_MONOTONIC."""
+        return min(_column(self.steps[0], "begin")), max(map(_end, self.steps[-1]))
+
+    @property
     def step_s(self) -> float:
         """The mean of ``times_s``."""
         return fmean(self.times_s)

@@ -38,7 +38,7 @@ SHOWN = {"malformed-pfc": "address", "incast": "incast"}
 CAUSE = {
     "slow-rail": "slow-receiver", "vlan-stp-blocked": "link-down", "one-slow-link-slows-all": "link-rate",
     "link-loss-mid-step": "gray-loss", "checkpoint-hits-training": "incast",
-    "ecmp-collision-of-rings": "elephant-collision",
+    "ecmp-collision-of-rings": "elephant-collision", "kv-cache-beside-allreduce": "incast",
 }  # fmt: skip
 """The cause of scenarios that have not its name."""
 PLACES = {

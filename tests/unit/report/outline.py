@@ -220,9 +220,19 @@ class _Walk:
                 self.made.now += 1
                 self._end_phase(_text(call.args[0], scope), now)
             case "":
-                function = _followed(scope.evaluate(call.func))
-                return self._call(function, given, keywords) if function else scope.evaluate(call)
+                return self._plain(call, given, keywords, scope)
         return _UNKNOWN
+
+    def _plain(self, call: ast.Call, given: list[Any], keywords: dict[str, Any], scope: _Scope) -> Any:
+        """Follow a call of a function that is no method of the stage. Traffic calls what it is given, once."""
+        called = scope.evaluate(call.func)
+        if function := _followed(called):
+            return self._call(function, given, keywords)
+        if isinstance(called, FunctionType) and called.__module__.startswith(_TRAFFIC):
+            for during in given:
+                if isinstance(during, _Function):
+                    self._call(during, [], {})
+        return scope.evaluate(call)
 
 
 def outline(scenario: Scenario[Any]) -> Outline:

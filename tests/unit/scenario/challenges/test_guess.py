@@ -22,7 +22,7 @@ CAUSES = {
     "incast": "capacity", "slow-rail": "slow-receiver", "vlan-stp-blocked": "link-down",
     "one-slow-link-slows-all": "link-rate",
     "link-loss-mid-step": "gray-loss", "checkpoint-hits-training": "capacity",
-    "ecmp-collision-of-rings": "elephant-collision",
+    "ecmp-collision-of-rings": "elephant-collision", "kv-cache-beside-allreduce": "capacity",
 }  # fmt: skip
 """The cause of scenarios that are not called by it."""
 
