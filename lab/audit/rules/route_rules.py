@@ -134,7 +134,7 @@ def of_route_mtus(node: NodeAudit, placement: FabricRoles) -> Iterator[Differenc
 
 
 def of_hop_limits(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
-    """Yield routes with another hop limit than most routes of the same origin in their tier (ip-route(8)).
+    """Yield routes with a hop limit that no route of the same origin has at most nodes of their tier (ip-route(8)).
 
     Packets of a node end on their way if it is too small. Other metrics, apart from the MTU, are those of TCP.
     """
@@ -144,12 +144,12 @@ def of_hop_limits(state: FabricAudit, placement: FabricRoles) -> Iterator[Differ
             if route.type == "unicast" and any((name, port) in placement.peers for port in _ports_of(route)):
                 groups[placement.roles(name, "")[0], route.protocol].append((name, route))
     for group in groups.values():
-        limits = Counter(_hop_limit(route) for _, route in group)
-        usual, number = limits.most_common(1)[0]
-        if is_of_most(number, len(group)) and len(limits) > 1:
-            for name, route in group:
-                if (limit := _hop_limit(route)) != usual:
-                    yield Difference.of(name, route, "hop limit", limit, usual, RULE)
+        limits = Counter(limit for _, limit in dict.fromkeys((name, _hop_limit(route)) for name, route in group))
+        nodes = len({name for name, _ in group})
+        usual = [limit for limit, number in limits.most_common() if is_of_most(number, nodes)]
+        for name, route in group if usual and len(limits) > len(usual) else ():
+            if (limit := _hop_limit(route)) not in usual:
+                yield Difference.of(name, route, "hop limit", limit, usual[0], RULE)
 
 
 def _hop_limit(route: RouteAudit) -> str:

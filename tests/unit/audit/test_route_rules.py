@@ -89,6 +89,20 @@ def test_a_hop_limit_that_siblings_do_not_have_is_a_difference() -> None:
     assert of_hosts(limited) == []
 
 
+def to_outside(host: str, *, metrics: str = "", number: int = 20) -> tuple[RouteAudit, ...]:
+    return tuple(default(host, f"198.51.{each}.0/24", metrics=metrics) for each in range(number))
+
+
+def test_hop_limits_of_most_hosts_are_intended_however_many_routes_have_them() -> None:
+    hosts = [each.name for each in TOPOLOGY.hosts]
+    limited = {each: (default(each, metrics='[{"hoplimit": 255}]'), *to_outside(each)) for each in hosts}
+    assert of_hosts(limited) == []
+    found = of_hosts({"h3": (default("h3"), *to_outside("h3", metrics='[{"hoplimit": 1}]'))})
+    assert [each for each in found if "hop limit" in each] == [
+        f"h3 route 198.51.{each}.0/24 metric 100 hop limit 1" for each in range(20)
+    ]
+
+
 def test_a_missing_default_route_has_the_gateway_at_the_other_end_of_its_port() -> None:
     nodes = dict(STATE.nodes)
     for host in (each.name for each in TOPOLOGY.hosts):
