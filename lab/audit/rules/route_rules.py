@@ -310,11 +310,16 @@ def _is_part_of(route: RouteAudit, default: RouteAudit, node: NodeAudit) -> bool
 def _has_like(node: NodeAudit, default: RouteAudit, ports: tuple[str, ...]) -> bool:
     """Return whether a node has routes like a default route by some ports: to all addresses, or in another table.
 
-    That is one that a rule looks up, or of the VRF of the ports.
+    That is one that a rule looks up for packets of the node, or of the VRF of the ports.
     """
     if any(_is_part_of(each, default, node) for each in node.routes if _ports_of(each) == ports):
         return True
-    looked_up = {each.action.removeprefix("lookup ") for each in node.rules if each.action.startswith("lookup ")}
+    looked_up = {
+        each.action.removeprefix("lookup ")
+        for each in node.rules
+        if each.family == ("inet6" if ":" in default.prefix else "inet")
+        and each.action.startswith("lookup ") and _is_of_own_packets(each.selector, node, ports)
+    }  # fmt: skip
     masters = {each.master for each in node.interfaces if each.name in ports and each.master}
     in_vrf = any(each.kind == "vrf" and each.name in masters for each in node.interfaces)
     return any(
@@ -322,6 +327,23 @@ def _has_like(node: NodeAudit, default: RouteAudit, ports: tuple[str, ...]) -> b
         for route in node.routes
         if route.table in looked_up or (in_vrf and route.table != default.table)
     )
+
+
+def _is_of_own_packets(selector: str, node: NodeAudit, ports: Sequence[str]) -> bool:
+    """Return whether a policy rule is for all packets of a node, those from its addresses, or those by some ports.
+
+    Other rules are for packets with a mark, of one service, to some addresses, or of other nodes.
+    """
+    words = selector.split()
+    if words[:1] == ["not"]:  # as of a VPN, whose own packets have a mark
+        return True
+    said = dict(zip(words[::2], words[1::2], strict=False))
+    if not said.keys() <= {"from", "iif", "oif"} or said.get("iif", "lo") != "lo":
+        return False
+    if "oif" in said and said["oif"] not in ports:
+        return False
+    source = ip_network(said.get("from", "::/0"), strict=False)
+    return "from" not in said or any(ip_interface(each.address).ip in source for each in node.addresses)
 
 
 def _has_address(node: NodeAudit, ports: Sequence[str], prefix: str) -> bool:

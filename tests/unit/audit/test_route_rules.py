@@ -73,6 +73,24 @@ def test_a_default_route_may_be_in_a_table_that_a_rule_or_a_vrf_looks_up() -> No
     assert [each for each in found if "route" in each] == []
 
 
+@pytest.mark.parametrize(
+    ("family", "selector", "is_lost"),
+    [
+        ("inet", "from 10.0.0.5", False), ("inet", "from 10.0.0.0/8 iif lo", False), ("inet", "oif eth1", False),
+        ("inet", "not fwmark 0xca6c", False), ("inet", "from 203.0.113.9", True), ("inet6", "", True),
+        ("inet", "fwmark 0x1", True), ("inet", "to 203.0.113.0/24", True), ("inet", "tos 0x10", True),
+        ("inet", "iif eth1", True), ("inet", "oif eth9", True),
+    ],
+)  # fmt: skip
+def test_the_rule_of_a_default_route_in_another_table_has_to_apply_to_packets_of_the_host(
+    family: str, selector: str, is_lost: bool
+) -> None:
+    host = STATE.nodes["h3"]
+    ruled = replace(host, rules=(*host.rules, RuleAudit(family, 1000, selector, "lookup 50")))
+    found = of_hosts({"h3": (default("h3", table="50"),)}, {**STATE.nodes, "h3": ruled})
+    assert ("h3 route 0.0.0.0/0 metric 100 presence absent" in found) == is_lost
+
+
 def test_most_hosts_may_use_a_gateway_that_only_a_proxy_answers_for() -> None:
     """One host with such a gateway, or one with the address of another node, has a wrong one."""
     every = {each.name: (default(each.name, gateway=PROXIED),) for each in TOPOLOGY.hosts}
