@@ -169,16 +169,18 @@ def _is_anycast(
     """Return whether several nodes of a tier have an address by intent, in their loopbacks (RFC 4786).
 
     None of them lacks an address of its own: a node with another one's address has fewer of these than its siblings,
-    or that other one has. Of two owners, siblings have to show how many are usual.
+    or that other one has. Siblings that are no owners show how many are usual, unless most of them are owners.
     """
     if any(each.interface != "lo" for _, each in found):
         return False
     own = unique[ip_interface(found[0][1].address).version]
-    roles = {placement.roles(name, "")[0] for name, _ in found}
+    owners = {name for name, _ in found}
+    roles = {placement.roles(name, "")[0] for name in owners}
     tier = [name for name in own if placement.roles(name, "")[0] in roles]
-    counts = Counter(own[name] for name in tier)
+    shown = tier if is_of_most(len(owners), len(tier)) else [name for name in tier if name not in owners]
+    counts = Counter(own[name] for name in shown or tier)
     usual = max(number for number, having in counts.items() if having == max(counts.values()))
-    return len(roles) == 1 and len(tier) >= FEWEST and all(own[name] >= usual for name, _ in found)
+    return len(roles) == 1 and len(tier) >= FEWEST and all(own[name] >= usual for name in owners)
 
 
 def _of_one_vlan(
