@@ -58,15 +58,20 @@ def proxied_gateways(state: FabricAudit, placement: FabricRoles) -> dict[str, fr
     """Return for each node the gateways that no node has, and that most nodes of its tier use.
 
     They are intended: a switch answers ARP requests for them in place of an owner (RFC 1027), or entries of the
-    neighbour table have their MAC.
+    neighbour table have their MAC. If most entries are without one, nobody answers: the gateway has lost its owner.
     """
+    answered: Counter[str] = Counter()
+    for node in state.nodes.values():
+        for entry in node.neighbours:
+            if not entry.proxy:
+                answered[entry.address] += 1 if entry.mac else -1
     owned = {address for node in state.nodes.values() for address in node.bare_addresses()}
     tiers: dict[str, list[set[str]]] = defaultdict(list)
     for name, node in state.nodes.items():
         tiers[placement.roles(name, "")[0]].append(_manual_gateways(node) - owned)
     usual = {
         role: frozenset(each for each, having in Counter(each for one in every for each in one).items()
-                        if is_of_most(having, len(every)))
+                        if is_of_most(having, len(every)) and answered[each] >= 0)
         for role, every in tiers.items()
     }  # fmt: skip
     return {name: usual[placement.roles(name, "")[0]] for name in state.nodes}
@@ -74,7 +79,7 @@ def proxied_gateways(state: FabricAudit, placement: FabricRoles) -> dict[str, fr
 
 def _manual_gateways(node: NodeAudit) -> set[str]:
     hops = (hop.split() for route in node.routes if _is_manual(route) for hop in route.next_hops)
-    return {words[1] for words in hops if words[0] == "via"}
+    return {words[1] for words in hops if words[:1] == ["via"] and len(words) > 1}
 
 
 def _is_of_another_port(gateway: str, peer: Endpoint, there: NodeAudit, placement: FabricRoles) -> bool:

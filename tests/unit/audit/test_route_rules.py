@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.audit.objects.kernel_objects import RouteAudit, RuleAudit
+from lab.audit.objects.kernel_objects import NeighbourAudit, RouteAudit, RuleAudit
 from lab.audit.without_plan import differences_without_plan
 from tests.unit.audit.made_fabric import STATE, TOPOLOGY, changed
 
@@ -99,6 +99,20 @@ def test_most_hosts_may_use_a_gateway_that_only_a_proxy_answers_for() -> None:
     assert of_hosts({**every, "h3": (default("h3", gateway="10.0.0.8"),)}) == [
         "h3 route 0.0.0.0/0 metric 100 gateway 10.0.0.8"
     ]
+
+
+@pytest.mark.parametrize(("mac", "differing"), [("02:00:00:00:00:01", 0), ("", 8)])
+def test_a_gateway_of_most_hosts_that_does_not_answer_has_no_proxy(mac: str, differing: int) -> None:
+    state = "STALE" if mac else "FAILED"
+    entry = NeighbourAudit("eth1", PROXIED, mac, permanent=False, state=state)
+    every = {each.name: (default(each.name, gateway=PROXIED),) for each in TOPOLOGY.hosts}
+    nodes = {each.name: replace(STATE.nodes[each.name], neighbours=(entry,)) for each in TOPOLOGY.hosts}
+    assert len(of_hosts(every, {**STATE.nodes, **nodes})) == differing
+
+
+@pytest.mark.parametrize("hop", ["", " ", "via", "dev", "via 10.0.0.4 dev"])
+def test_next_hops_of_a_damaged_recording_are_no_traceback(hop: str) -> None:
+    of_hosts({"h3": (replace(default("h3"), next_hops=(hop,)),)})
 
 
 def test_a_hop_limit_that_siblings_do_not_have_is_a_difference() -> None:
