@@ -16,6 +16,7 @@ from lab.audit.rules.route_widths import RULE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
+    from ipaddress import IPv4Address, IPv6Address
 
     from lab.audit.audited import FabricAudit, NodeAudit
     from lab.audit.objects.kernel_objects import RouteAudit
@@ -196,8 +197,9 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
 
     A route to fewer addresses takes precedence over those that are learned (RFC 1812 section 5.2.4.3), as a blackhole
     or over one path of several. A default route does if its node has that of most nodes, too, with a larger metric in
-    the same table. Routes that drop packets are returned whatever they lead to, and routes that together are the
-    default route of siblings are not.
+    the same table. Routes that drop packets are returned even if they lead to no node. Routes that together are the
+    default route of siblings are not, nor are those that drop packets to an aggregate of the node's own networks: it
+    has to discard packets to other addresses in the aggregate (RFC 4632 section 5.1).
     """
     targets = {
         ip_interface(each.address).ip
@@ -227,13 +229,24 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
             if 2 * having[role, _target(route)] >= most or not first:
                 continue
             network = ip_network(route.prefix, strict=False)
-            others = any(each in network and each not in own for each in targets)
-            if is_default or (network != _ZEROCONF and (others or route.type in DROPPING)):
-                if others and any(_is_part_of(route, each, node) for each in defaults[role]):
-                    continue
+            inside = [each for each in targets if each in network and each not in own]
+            if inside and any(_is_part_of(route, each, node) for each in defaults[role]):
+                continue
+            if is_default or _takes_precedence(route, inside, node):
                 value = f"{PRESENT}: {', '.join(route.next_hops) or route.type}"
                 found.append(Difference.of(name, route, PRESENCE, value, ABSENT, RULE))
     return found
+
+
+def _takes_precedence(route: RouteAudit, targets: Collection[IPv4Address | IPv6Address], node: NodeAudit) -> bool:
+    """Return whether a route is used for some addresses of others, or drops packets to no node."""
+    network = ip_network(route.prefix, strict=False)
+    if network == _ZEROCONF or not (targets or route.type in DROPPING):
+        return False
+    attached = (ip_interface(each.address).network for each in node.addresses)
+    longer = [each for each in attached if each.prefixlen > network.prefixlen]
+    is_aggregate = bool(targets) and all(any(target in each for each in longer) for target in targets)
+    return not (route.type in DROPPING and is_aggregate)
 
 
 def of_defaults(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:

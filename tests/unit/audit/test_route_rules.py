@@ -48,6 +48,16 @@ def test_a_route_that_drops_packets_is_a_difference_wherever_it_leads(kind: str)
     ]
 
 
+def test_a_switch_may_discard_what_is_in_its_aggregate_and_in_none_of_its_networks() -> None:
+    def differing(prefix: str) -> list[str]:
+        route = RouteAudit(prefix, "main", "", "blackhole", "static", ())
+        return [each[1] for each in changed("leaf1", lambda node: replace(node, routes=(*node.routes, route)))]
+
+    assert differing("10.0.0.0/30") == []  # 10.0.0.0/31 and 10.0.0.2/31
+    assert differing("10.0.0.0/29") == ["route 10.0.0.0/29"]
+    assert differing("10.0.0.0/31") == ["route 10.0.0.0/31"]
+
+
 def test_routes_that_together_are_the_default_route_replace_it() -> None:
     halves = tuple(default("h3", prefix) for prefix in ("0.0.0.0/1", "128.0.0.0/1"))
     assert of_hosts({"h3": halves}) == []
