@@ -48,7 +48,6 @@ def of_rules(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
         found += of_advertisements(node, state, placement)
         found += of_gateways(node, state, placement, gateways.get(node.name, ()))
         found += of_route_mtus(node, placement)
-        found += of_sources(node, state, placement)
         found += of_neighbours(node, state, placement, proxies=node.name not in proxies)
         found += of_mapped_gateways(node, state, placement)
         found += of_unused_addresses(node, placement)
@@ -56,6 +55,6 @@ def of_rules(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
             found += of_port(node.name, port, roce=roce)
     return [
         *found, *of_owners(state, placement), *of_overrides(state, placement), *of_widths(state, placement.topology),
-        *of_defaults(state, placement), *of_hop_limits(state, placement),
+        *of_defaults(state, placement), *of_hop_limits(state, placement), *of_sources(state, placement),
         *of_router_ids(state, placement), *of_macs(state, placement),
     ]  # fmt: skip

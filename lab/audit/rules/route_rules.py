@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import replace
+from functools import cache
 from ipaddress import collapse_addresses, ip_interface, ip_network
 from typing import TYPE_CHECKING, Any, Final
 
@@ -163,33 +164,32 @@ def _hop_limit(route: RouteAudit) -> str:
     return found[1] if found else NO_LIMIT
 
 
-def of_sources(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+def of_sources(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
     """Yield routes by a port that use a source address to which no other node has a route (``src`` of ip-route(8)).
 
     Answers to packets of such routes do not come back. A default route is none to the address.
     """
-    for route in node.routes:
-        source = route.options.get("prefsrc", "")
-        ports = [word for hop in route.next_hops for word in hop.split() if (node.name, word) in placement.peers]
-        if not source or route.protocol == "kernel" or not ports or ip_interface(source).is_link_local:
-            continue
-        own = [ip_interface(each.address) for each in node.addresses if each.interface in ports]
-        if not any(each.ip == ip_interface(source).ip for each in own) and not _is_routed(source, node, state):
-            same = [str(each.ip) for each in own if each.version == ip_interface(source).version]
-            expected = same[0] if len(same) == 1 else "an address that others have a route to"
-            yield Difference.of(node.name, route, "prefsrc", source, expected, RULE)
+    having: dict[str, set[str]] = defaultdict(set)
+    for name, node in state.nodes.items():
+        for route in node.routes:
+            having[route.prefix].add(name)
+    networks = [(ip_network(prefix, strict=False), names) for prefix, names in having.items()]
 
+    @cache
+    def is_routed(address: IPv4Address | IPv6Address, owner: str) -> bool:
+        return any(network.prefixlen and address in network and names - {owner} for network, names in networks)
 
-def _is_routed(address: str, owner: NodeAudit, state: FabricAudit) -> bool:
-    """Return whether another node has a route to an address, which is no default route."""
-    wanted = ip_interface(address)
-    networks = (
-        ip_network(route.prefix, strict=False)
-        for node in state.nodes.values()
-        if node.name != owner.name
-        for route in node.routes
-    )
-    return any(each.version == wanted.version and each.prefixlen and wanted.ip in each for each in networks)
+    for node in state.nodes.values():
+        for route in node.routes:
+            said = route.options.get("prefsrc", "")
+            ports = [word for hop in route.next_hops for word in hop.split() if (node.name, word) in placement.peers]
+            if not said or route.protocol == "kernel" or not ports or (source := ip_interface(said)).is_link_local:
+                continue
+            own = [ip_interface(each.address) for each in node.addresses if each.interface in ports]
+            if not any(each.ip == source.ip for each in own) and not is_routed(source.ip, node.name):
+                same = [str(each.ip) for each in own if each.version == source.version]
+                expected = same[0] if len(same) == 1 else "an address that others have a route to"
+                yield Difference.of(node.name, route, "prefsrc", said, expected, RULE)
 
 
 def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
@@ -212,11 +212,11 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
     having: Counter[tuple[str, str]] = Counter()
     for name, node in state.nodes.items():
         having.update({(role_of[name], _target(route)) for route in node.routes if _is_manual(route)})
-    defaults: dict[str, list[RouteAudit]] = defaultdict(list)
+    defaults: dict[str, dict[object, RouteAudit]] = defaultdict(dict)
     for name, node in state.nodes.items():
         for route in node.routes:
             if route.prefix.endswith("/0") and 2 * having[role_of[name], _target(route)] > siblings[role_of[name]]:
-                defaults[role_of[name]].append(route)
+                defaults[role_of[name]].setdefault((route.prefix, route.table, route.type, _ports_of(route)), route)
     found: list[Difference] = []
     for name, node in state.nodes.items():
         role = role_of[name]
@@ -230,7 +230,7 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
                 continue
             network = ip_network(route.prefix, strict=False)
             inside = [each for each in targets if each in network and each not in own]
-            if inside and any(_is_part_of(route, each, node) for each in defaults[role]):
+            if inside and any(_is_part_of(route, each, node) for each in defaults[role].values()):
                 continue
             if is_default or _takes_precedence(route, inside, node):
                 value = f"{PRESENT}: {', '.join(route.next_hops) or route.type}"
