@@ -323,7 +323,7 @@ def ipsec_policy(content: bytes) -> FilterAudit:
 
 def _rule(family: str, shown: Shown) -> RuleAudit:
     """Return a rule with its selector and action as ip-rule(8) takes them."""
-    said = [f"{word} {value}" for word, value in _selectors(shown) if value not in {"", "all"}]
+    said = [f"{word} {value}".strip() for word, value in _selectors(shown) if value != "all"]
     action = next((form.format(shown[name]) for name, form in _ACTIONS.items() if name in shown), "")
     further = [f"{word} {shown[name]}" for name, word in _SUPPRESSED.items() if name in shown]
     return RuleAudit(
@@ -334,11 +334,14 @@ def _rule(family: str, shown: Shown) -> RuleAudit:
 
 
 def _selectors(shown: Shown) -> Iterator[tuple[str, str]]:
-    """Yield the words of ip-rule(8) with their values; "" for those that a rule does not have."""
+    """Yield the words of a rule, as in ip-rule(8), with their values; "" for a word without one, like ``l3mdev``."""
     for name, word in _SELECTORS.items():
-        value = _compact(shown[name]) if name in shown else ""
         if f"{name}_start" in shown:
             value = f"{shown[f'{name}_start']}-{shown[f'{name}_end']}"
+        elif name in shown:
+            value = _compact(shown[name]) if shown[name] is not None else ""
+        else:
+            continue
         length, mask = shown.get(f"{name}len"), shown.get("fwmask") if name == "fwmark" else None
         yield word, value + (f"/{length}" if length else "") + (f"/{mask}" if mask else "")
 

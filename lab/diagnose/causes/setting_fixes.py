@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.comparisons.frr_lines import is_definition
-from lab.audit.difference import ABSENT, UNLIKE
+from lab.audit.difference import ABSENT, PRESENT, UNLIKE
 from lab.audit.objects.routing_objects import MAPPED
 from lab.audit.placement import ADDRESS, generic
 from lab.audit.rules.route_widths import ADVERTISED
@@ -160,9 +160,11 @@ def _of_rule(setting: DifferingSetting, words: list[str]) -> str:
     if is_new(setting):
         return f"ip {family}rule del pref {' '.join(words[1:])}"
     action = setting.expected.removeprefix("present: action ")
-    lost = setting.setting == "presence" and setting.value.startswith("absent") and action != setting.expected
+    of_vrfs = words[-1] == _OF_VRFS and setting.expected == PRESENT
+    known = of_vrfs or action != setting.expected
+    lost = setting.setting == "presence" and setting.value.startswith("absent") and known
     lost = lost and ADDRESS not in words  # siblings have it for addresses of their own
-    return f"ip {family}rule add pref {' '.join(words[1:])} {action}" if lost else ""
+    return f"ip {family}rule add pref {' '.join([*words[1:], *([] if of_vrfs else [action])])}" if lost else ""
 
 
 def _of_frr(setting: DifferingSetting, _: list[str]) -> str:
@@ -353,6 +355,8 @@ def _said(name: str, value: str) -> str:
 
 
 _MAC: Final = re.compile(r"\b[0-9a-f]{2}(?::[0-9a-f]{2}){5}\b")
+_OF_VRFS: Final = "l3mdev"
+"""The selector of the rule that looks up the tables of VRFs. It has no action (ip-rule(8))."""
 _NO_OWNER: Final = frozenset({"one node", "absent"})
 _SECTIONS: Final = ("router ", "address-family ", "route-map ", "interface ", "vrf ", "bfd", "peer ")
 """Words that begin a section of FRR's configuration."""

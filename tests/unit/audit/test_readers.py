@@ -131,6 +131,7 @@ def test_nft_rules_have_their_hits_apart() -> None:
         ({"src": "all", "table": "main", "suppress_prefixlen": 31}, "", "lookup main suppress_prefixlength 31"),
         ({"src": "all", "dst": "10.0.0.9", "goto": 32767}, "to 10.0.0.9", "goto 32767"),
         ({"src": "all", "iif": "lo", "nop": None}, "iif lo", "nop"),
+        ({"src": "all", "l3mdev": None}, "l3mdev", ""),
     ],
 )  # fmt: skip
 def test_a_policy_rule_is_as_a_command_takes_it(shown: dict[str, Any], selector: str, action: str) -> None:
