@@ -279,7 +279,7 @@ def _of_replaced_qdisc(setting: DifferingSetting, same: Sequence[DifferingSettin
     words = setting.object.removeprefix("qdisc ").split()
     wanted = [each for each in same if each.expected != "absent"]
     options = ", ".join(f"{each.setting} {each.expected}" for each in sorted(wanted, key=_is_no_kind))
-    shown = f"rocelab exec {setting.node} -- tc qdisc show dev {words[0]}" if words else ""
+    shown = f"rocelab exec {setting.node} -- tc qdisc show dev {shlex.quote(words[0])}" if words else ""
     return f"give {setting.object} of {setting.node} its values of before, {options}: {shown}"
 
 
@@ -324,8 +324,11 @@ def _of_interface(setting: DifferingSetting, words: list[str]) -> str:
         option, usual = _NUMBERS[field]
         return f"ip link set {name} {option} {usual if value == ABSENT else value}"
     if field == _IPV6_MTU:
-        mtu = value if value.isdigit() else f"$(cat /sys/class/net/{name}/mtu)"
-        return f"rocelab exec {setting.node} -- sh -c {shlex.quote(f'sysctl -w net/ipv6/conf/{name}/mtu={mtu}')}"
+        if value.isdigit():
+            return f"sysctl -w net/ipv6/conf/{name}/mtu={value}"
+        key = shlex.quote(f"net/ipv6/conf/{name}/mtu")  # a recording can have any name, also one that a shell expands
+        typed = f"sysctl -w {key}=$(cat {shlex.quote(f'/sys/class/net/{name}/mtu')})"
+        return f"rocelab exec {setting.node} -- sh -c {shlex.quote(typed)}"
     if field in _OFF:
         return f"ip link set {name} {_OFF[field]} {'off' if value == 'yes' else 'on'}"
     if field.startswith("port ") and value != ABSENT:

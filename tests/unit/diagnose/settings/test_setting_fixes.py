@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,8 @@ from lab.diagnose.causes.setting_kinds import kind_of
 from tests.unit.diagnose.settings.made_settings import FILTER, FORWARDING, NEIGHBOUR, ROUTE, setting
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lab.diagnose.differing import DifferingSetting
 
 
@@ -99,6 +103,8 @@ if TYPE_CHECKING:
          "ip link set eth1 gso_max_size 65536"),
         (setting("h1", "interface eth1", "ipv6 mtu", "eth1", value="1500", expected="absent"),
          "rocelab exec h1 -- sh -c 'sysctl -w net/ipv6/conf/eth1/mtu=$(cat /sys/class/net/eth1/mtu)'"),
+        (setting("h1", "interface eth1", "ipv6 mtu", "eth1", value="1500", expected="1400"),
+         "rocelab exec h1 -- sysctl -w net/ipv6/conf/eth1/mtu=1400"),
         (setting("h1", "interface eth1", "mtu", "eth1", value="1500", expected="9000"), "ip link set eth1 mtu 9000"),
         (setting("h1", "interface eth1", "NOARP", "eth1", value="yes", expected="absent"), "ip link set eth1 arp on"),
         (setting("leaf1", "vlan 10 swp3", interface="swp3", value="absent", expected="present: flags PVID, Egress "
@@ -237,6 +243,25 @@ def test_what_a_node_may_have_by_intent_is_not_removed() -> None:
     assert interface.endswith("rocelab exec leaf2 -- ip address")
     group = replace(setting("leaf2", "frr router bgp 65001 / neighbor ISP peer-group"), intended=True)
     assert remedies([replace(line, intended=True), group]) == [intended]
+
+
+@pytest.mark.parametrize(
+    "differs",
+    [
+        setting("h1", "interface $(touch${IFS}made)", "ipv6 mtu", value="1500", expected="absent"),
+        setting("h1", "interface ;touch${IFS}made", "ipv6 mtu", value="1500", expected="absent"),
+        setting("h1", "qdisc $(touch${IFS}made) root", "rate", value="1", expected="2"),
+    ],
+)
+def test_no_name_of_a_recording_is_a_command(differs: DifferingSetting, tmp_path: Path) -> None:
+    """The fix and the command in it are typed into a shell, with echo in place of rocelab and of its programs."""
+    (fix,) = remedies([differs])
+    command = fix[fix.index("rocelab ") :]
+    inner = shlex.split(command)
+    script = inner[inner.index("-c") + 1] if "-c" in inner else ""
+    for each in (command.replace("rocelab", "echo", 1), script.replace("sysctl", "echo", 1)):
+        subprocess.run(["/bin/sh", "-c", each], cwd=tmp_path, check=False, capture_output=True)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_ends_of_a_link_that_differ_from_each_other_are_a_choice() -> None:
