@@ -9,7 +9,7 @@ from lab.audit.rules.route_widths import ADVERTISED, LEARNED
 from lab.diagnose.causes.setting_kinds import is_new
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from lab.audit.objects.kernel_objects import RouteAudit
     from lab.diagnose.differing import DifferingSetting
@@ -18,6 +18,12 @@ _OF_ONE_PROPERTY: Final = frozenset({"mtu", "prefsrc", "hop limit", "weights"})
 """Settings of a route that a command restores with all others as they are."""
 _WEIGHT: Final = re.compile(r" weight \d+")
 _SOURCE: Final = re.compile(r"(?:^| )src \S+")
+_MTU: Final = re.compile(r"(?:^| )mtu \d+")
+_HOP_LIMIT: Final = re.compile(r"(?:^| )hoplimit \d+")
+_METRIC: Final = re.compile(
+    r'"(mtu|window|ssthresh|cwnd|advmss|reordering|hoplimit|initcwnd|initrwnd|quickack)": (\d+)'
+)
+"""A metric that ip-route(8) takes by the name and in the unit of its JSON."""
 _LEADING: Final = {"presence": 0, "next hops": 1, "gateway": 2}
 """Settings of a route, from the one that says most."""
 _GATEWAY: Final = re.compile(r"^([0-9a-f.:]+) of \S+?(?:, protocol (\S+))?$")
@@ -59,7 +65,7 @@ def of_route(setting: DifferingSetting, words: list[str], same: Sequence[Differi
     if is_unlearned(setting):
         return ""  # a manual route would take the place of what the daemon learns later
     if setting.setting in _OF_ONE_PROPERTY and setting.route and not _is_weighted(setting):
-        return f"ip {family}route replace {' '.join(words)} {_with_expected(setting)}"
+        return f"ip {family}route replace {' '.join(words)} {_with_expected(setting.route, [setting, *same])}"
     protocol = next((each.expected for each in same if each.setting == "protocol"), setting.protocol)
     hops: list[str] = []
     match setting.setting:
@@ -88,8 +94,8 @@ def _next_hop(audited: str, version: int) -> str:
 
 
 def words_as_it_is(route: RouteAudit) -> str:
-    """Return a unicast route after its prefix as ip-route(8) takes it, without its metrics; "" for other routes."""
-    if route.type != "unicast" or not route.next_hops:
+    """Return a unicast route after its prefix as ip-route(8) takes it; "" for other routes, and those of tunnels."""
+    if route.type != "unicast" or not route.next_hops or "encap" in route.options:
         return ""
     version = 6 if ":" in route.prefix else 4
     through = [_next_hop(each, version) for each in route.next_hops]
@@ -98,6 +104,7 @@ def words_as_it_is(route: RouteAudit) -> str:
         f"proto {route.protocol}" if route.protocol else "",
         f"scope {scope}" if version == 4 and scope in {"link", "host"} else "",
         f"src {source}" if source else "",
+        *(" ".join(each) for each in _METRIC.findall(route.options.get("metrics", ""))),
         through[0] if len(through) == 1 else " ".join(f"nexthop {each}" for each in through),
     )))  # fmt: skip
 
@@ -107,13 +114,17 @@ def _is_weighted(setting: DifferingSetting) -> bool:
     return setting.setting == "weights" and len({*setting.expected.split(" : ")}) > 1
 
 
-def _with_expected(setting: DifferingSetting) -> str:
-    """Return a route as it is with the expected hop limit, the port's MTU, the kernel's source, or no weights."""
-    said = setting.route
-    if setting.setting == "prefsrc":
-        said = _SOURCE.sub("", said)
-    if setting.setting == "weights":
-        said = _WEIGHT.sub("", said)
-    if setting.setting == "hop limit":
-        said = f"hoplimit {setting.expected} {said}" if setting.expected.isdigit() else said
-    return said
+def _with_expected(said: str, settings: Iterable[DifferingSetting]) -> str:
+    """Return a route with the expected hop limit, the port's MTU, the kernel's source, or no weights."""
+    for each in settings:
+        match each.setting:
+            case "prefsrc":
+                said = _SOURCE.sub("", said)
+            case "mtu":
+                said = _MTU.sub("", said)
+            case "weights" if not _is_weighted(each):
+                said = _WEIGHT.sub("", said)
+            case "hop limit":
+                limit = f"hoplimit {each.expected} " if each.expected.isdigit() else ""
+                said = limit + _HOP_LIMIT.sub("", said).strip()
+    return said.strip()

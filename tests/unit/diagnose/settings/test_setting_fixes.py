@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lab.audit.objects.kernel_objects import RouteAudit
+from lab.diagnose.causes.route_fixes import words_as_it_is
 from lab.diagnose.causes.setting_fixes import remedies, remedy
 from lab.diagnose.causes.setting_kinds import kind_of
 from tests.unit.diagnose.settings.made_settings import FILTER, FORWARDING, NEIGHBOUR, ROUTE, setting
@@ -231,6 +233,19 @@ def test_a_manual_route_keeps_its_protocol() -> None:
 def test_a_route_is_not_deleted_if_its_right_gateway_is_not_known() -> None:
     (fix,) = remedies([replace(ELSEWHERE, expected="an address of leaf1")])
     assert fix.startswith("give route 10.0.0.0/8 of h1 its value of before")
+
+
+def test_a_route_keeps_its_other_metrics() -> None:
+    options = {"metrics": '[{"mtu": 1400, "advmss": 1000, "hoplimit": 3, "ecn": null}]', "prefsrc": "10.77.0.1"}
+    route = RouteAudit("10.0.0.0/8", "main", "", "unicast", "static", ("via 10.0.0.0 dev eth1",), options)
+    source = setting("h1", "route 10.0.0.0/8", "prefsrc", value="10.77.0.1", expected="10.0.0.1")
+    source = replace(source, route=words_as_it_is(route))
+    start, end = "rocelab exec h1 -- ip route replace 10.0.0.0/8", "via 10.0.0.0 dev eth1"
+    assert remedies([source]) == [f"{start} proto static mtu 1400 advmss 1000 hoplimit 3 {end}"]
+    mtu = replace(source, setting="mtu", value="1400", expected="9000")
+    limit = replace(source, setting="hop limit", value="3", expected="64")
+    assert remedies([source, mtu, limit]) == [f"{start} hoplimit 64 proto static advmss 1000 {end}"]
+    assert not words_as_it_is(replace(route, options={"encap": "mpls"}))
 
 
 def test_what_a_node_may_have_by_intent_is_not_removed() -> None:
