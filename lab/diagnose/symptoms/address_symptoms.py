@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.placement import FEWEST
@@ -94,14 +94,33 @@ def leads_to_nobody_who_forwards(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def _proxied_gateways(facts: WindowFacts) -> frozenset[str]:
-    """Return the gateways that no node has, and that most hosts with a gateway use, of at least three."""
+    """Return the gateways that no node has, and that most hosts with a gateway use, of at least three.
+
+    If nobody answers ARP requests for one, or all pings of several hosts by it are lost, it has no proxy.
+    """
     used = [
         frozenset(stack.gateways.values()) for node, stack in facts.stacks.items()
         if stack.gateways and node not in facts.switches
     ]  # fmt: skip
     owned = frozenset(address for stack in facts.stacks.values() for address in stack.own)
     counts = Counter(gateway for each in used for gateway in each - owned)
-    return frozenset(each for each, count in counts.items() if count >= FEWEST and 2 * count > len(used))
+    usual = {each for each, count in counts.items() if count >= FEWEST and 2 * count > len(used)}
+    unanswered = {each.address for each in facts.asked if not each.macs}
+    return frozenset(each for each in usual - unanswered if not _is_silent(facts, each))
+
+
+def _is_silent(facts: WindowFacts, gateway: str) -> bool:
+    """Return whether several hosts ping by a gateway, to networks that are not on their links, and all is lost."""
+    lost: dict[str, bool] = {}
+    for ran in facts.ran:
+        stack = facts.stacks.get(ran.node)
+        if stack is None or ran.argv[:1] != ("ping",) or ran.argv[-1] not in facts.addresses.values():
+            continue
+        target = ip_address(ran.argv[-1])
+        on_link = any(target in ip_network(each) for networks in stack.networks.values() for each in networks)
+        if gateway in stack.gateways.values() and not on_link:
+            lost[ran.node] = bool(ran.exit_code) and lost.get(ran.node, True)
+    return len(lost) >= FEWEST and all(lost.values())
 
 
 def has_no_address(facts: WindowFacts) -> Iterator[Sign]:

@@ -167,6 +167,19 @@ def test_most_hosts_may_have_a_gateway_that_only_a_proxy_answers_for() -> None:
     assert first(facts(**usual)) == ("wrong-gateway", ("h1:eth1",))
 
 
+def causes_of(made: WindowFacts) -> set[str]:
+    return {each.cause for each in diagnose(made).causes}
+
+
+def test_a_gateway_of_most_hosts_by_which_no_ping_arrives_has_no_proxy() -> None:
+    proxied: dict[str, Any] = {host: {"gateways": {"eth1": "198.51.100.1"}} for host in HOSTS}
+    lost = tuple(replace(SILENCE, node=host) for host in ("h3", "h4", "h5"))
+    assert causes_of(facts(ran=lost, **proxied)) == {"wrong-gateway"}
+    assert causes_of(facts(asked("h1:eth1", "198.51.100.1"), **proxied)) >= {"wrong-gateway"}
+    assert causes_of(facts(ran=lost[:1], **proxied)) == set()
+    assert causes_of(facts(ran=(*lost, replace(lost[0], node="h6", exit_code=0)), **proxied)) == set()
+
+
 @pytest.mark.parametrize("kind", ["blackhole", "unreachable", "prohibit"])
 def test_a_default_route_that_refuses_is_none(kind: str) -> None:
     refusing = default("h1", kind=kind, interfaces=(), gateway="", metric=1)
