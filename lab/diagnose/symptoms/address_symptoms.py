@@ -13,7 +13,7 @@ from lab.diagnose.symptoms.crossed_cables import crossed_cables
 from lab.diagnose.symptoms.probes import pinging
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from lab.diagnose.facts import PortFacts, WindowFacts
     from lab.diagnose.ip_stacks import Stack, StackRoute
@@ -153,7 +153,7 @@ def has_no_way_to_others(facts: WindowFacts) -> Iterator[Sign]:
 
     Its route is missing, is a blackhole, or has no cabled interface. If switches route each NIC's link, its host must
     have a route to every other host. If a host reaches a destination by none of its NICs, each of these NICs has a
-    sign. A NIC whose default route is in another table has none, unless that of most NICs is, or its pings are lost.
+    sign. A NIC whose default route is in another table by intent has none, unless its pings are lost.
     """
     known = {
         nic: stack
@@ -165,9 +165,7 @@ def has_no_way_to_others(facts: WindowFacts) -> Iterator[Sign]:
         version: {nic for nic, stack in known.items() if _leads_beyond(facts, nic, stack, version)}
         for version in (4, 6)
     }
-    elsewhere = {nic for nic, stack in known.items() if nic.partition(":")[2] in stack.defaults_elsewhere}
-    silent = {sign.place for sign in a_ping_is_not_answered(facts)}
-    moved = elsewhere - silent if 2 * len(elsewhere) < len(known) else set()
+    moved = _moved_elsewhere(facts, known, {nic.partition(":")[0] for nics in leading.values() for nic in nics})
     for nic, stack in ((nic, stack) for nic, stack in known.items() if nic not in moved):
         seen = [
             _without_default(facts, nic, stack, version)
@@ -179,6 +177,19 @@ def has_no_way_to_others(facts: WindowFacts) -> Iterator[Sign]:
             seen.append(_without_route(facts, nic, stack, lost))
         if seen:
             yield Sign(nic, tuple(seen), 0.95)
+
+
+def _moved_elsewhere(facts: WindowFacts, known: Mapping[str, Stack], hosts: Collection[str]) -> set[str]:
+    """Return the NICs whose default route is in another table by intent.
+
+    ``hosts`` have a usable route in the main table. Where most NICs have one in both, as with a table for each NIC of
+    a host, that of the main table is needed, too.
+    """
+    elsewhere = {nic for nic, stack in known.items() if nic.partition(":")[2] in stack.defaults_elsewhere}
+    instead = {nic for nic in elsewhere if nic.partition(":")[0] not in hosts}
+    if 2 * len(elsewhere) >= len(known) and 2 * len(instead) <= len(elsewhere):
+        return set()
+    return elsewhere - {sign.place for sign in a_ping_is_not_answered(facts)}
 
 
 def _nics(facts: WindowFacts) -> dict[str, None]:

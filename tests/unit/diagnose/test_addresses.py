@@ -209,6 +209,11 @@ def test_a_host_may_have_its_default_route_in_another_table() -> None:
     assert diagnose(facts(h1=moved)).causes == ()
     unruled = facts(ran=(replace(SILENCE, node="h1", argv=(*SILENCE.argv[:-1], ADDRESSES["h5"])),), h1=moved)
     assert [each.cause for each in diagnose(unruled).causes] == ["default-route-lost"], "no rule looks it up"
+    every: dict[str, Any] = {
+        host: {"gateways": {}, "routes": (connected(host),), "defaults_elsewhere": frozenset({"eth1"})}
+        for host in HOSTS
+    }
+    assert diagnose(facts(**every)).causes == ()
     others: dict[str, Any] = {host: {"defaults_elsewhere": frozenset({"eth1"})} for host in HOSTS[1:]}
     assert [each.cause for each in diagnose(facts(h1=moved, **others)).causes] == ["default-route-lost"]
 
