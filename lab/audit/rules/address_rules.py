@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from ipaddress import ip_interface
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -30,24 +31,55 @@ _ROUTER_ID: Final = re.compile(
 """A line of FRR's configuration with a router ID, or with a NET, which contains the system ID of IS-IS."""
 
 
-def usual_proxies(state: FabricAudit, placement: FabricRoles) -> set[str]:
-    """Return the nodes that answer for addresses like most nodes of their tier: they are intended."""
-    having = [name for name, node in state.nodes.items() if any(each.proxy for each in node.neighbours)]
-    tiers = Counter(placement.roles(name, "")[0] for name in state.nodes)
-    count = Counter(placement.roles(name, "")[0] for name in having)
-    return {name for name in having if is_of_most(count[role := placement.roles(name, "")[0]], tiers[role])}
+@dataclass(frozen=True)
+class ProxiedAddresses:
+    """The addresses of others that nodes answer for, by the role of the node's port and the tier of the owner."""
+
+    state: FabricAudit
+    placement: FabricRoles
+
+    def unusual(self, node: NodeAudit) -> Iterator[NeighbourAudit]:
+        """Yield those of a node that most nodes of its tier do not have alike: those are intended."""
+        tier = self.placement.roles(node.name, "")[0]
+        for each, key in self._of_node(node):
+            if not is_of_most(self._having[tier, *key], self._tiers[tier]):
+                yield each
+
+    def _of_node(self, node: NodeAudit) -> Iterator[tuple[NeighbourAudit, tuple[str, str]]]:
+        for each in node.neighbours:
+            if each.proxy and each.address in self._owners:
+                port = self.placement.roles(node.name, each.interface)[0]
+                yield each, (port, self._owners[each.address])
+
+    @cached_property
+    def _owners(self) -> dict[str, str]:
+        """The tier of the owner of each address."""
+        return {
+            address: self.placement.roles(name, "")[0]
+            for name, node in self.state.nodes.items()
+            for address in node.bare_addresses()
+        }
+
+    @cached_property
+    def _tiers(self) -> Counter[str]:
+        return Counter(self.placement.roles(name, "")[0] for name in self.state.nodes)
+
+    @cached_property
+    def _having(self) -> Counter[tuple[str, str, str]]:
+        """The number of nodes of a tier that answer for addresses of a tier at ports of a role."""
+        found: Counter[tuple[str, str, str]] = Counter()
+        for name, node in self.state.nodes.items():
+            found.update({(self.placement.roles(name, "")[0], *key) for _, key in self._of_node(node)})
+        return found
 
 
 def of_neighbours(
-    node: NodeAudit, state: FabricAudit, placement: FabricRoles, *, proxies: bool = True
+    node: NodeAudit, state: FabricAudit, placement: FabricRoles, proxied: ProxiedAddresses
 ) -> Iterator[Difference]:
-    """Yield neighbours on a port whose MAC no interface of the other end has.
-
-    With ``proxies``, also the addresses of others that the node answers for.
-    """
+    """Yield neighbours on a port whose MAC no interface of the other end has, and unusual addresses of a proxy."""
+    for each in proxied.unusual(node):
+        yield Difference.of(node.name, each, PRESENCE, PRESENT, ABSENT, RULE)
     for each in node.neighbours:
-        if proxies and each.proxy and any(each.address in other.bare_addresses() for other in state.nodes.values()):
-            yield Difference.of(node.name, each, PRESENCE, PRESENT, ABSENT, RULE)
         peer = placement.peers.get((node.name, each.interface))
         there = state.nodes.get(peer.node) if peer is not None else None
         known = each.address == MAPPED or (there is not None and each.address in there.bare_addresses())

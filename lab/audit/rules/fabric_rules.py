@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from lab.audit.difference import unread_kinds
 from lab.audit.rules.address_rules import (
+    ProxiedAddresses,
     of_macs,
     of_mapped_gateways,
     of_neighbours,
     of_owners,
     of_router_ids,
     of_unused_addresses,
-    usual_proxies,
 )
 from lab.audit.rules.port_rules import of_links, of_port
 from lab.audit.rules.route_rules import (
@@ -40,7 +40,7 @@ def of_rules(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
     found: list[Difference] = []
     every = state.nodes.values()
     state = replace(state, nodes={each.name: each for each in every if "address" not in unread_kinds(each)})
-    gateways, proxies = proxied_gateways(state, placement), usual_proxies(state, placement)
+    gateways, proxies = proxied_gateways(state, placement), ProxiedAddresses(state, placement)
     for node in every:
         found += of_links(node, state, placement)
         found += of_sessions(node)
@@ -48,7 +48,7 @@ def of_rules(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
         found += of_advertisements(node, state, placement)
         found += of_gateways(node, state, placement, gateways.get(node.name, ()))
         found += of_route_mtus(node, placement)
-        found += of_neighbours(node, state, placement, proxies=node.name not in proxies)
+        found += of_neighbours(node, state, placement, proxies)
         found += of_mapped_gateways(node, state, placement)
         found += of_unused_addresses(node, placement)
         for port in node.ports:

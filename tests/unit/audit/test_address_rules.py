@@ -40,11 +40,16 @@ def test_the_loopback_address_of_another_node_is_no_anycast() -> None:
 
 
 def test_most_leaves_may_answer_for_addresses_of_hosts() -> None:
-    def differing(*leaves: str) -> list[str]:
+    def differing(*leaves: str, more: NeighbourAudit | None = None) -> list[str]:
         nodes = dict(STATE.nodes)
         for name in leaves:
             nodes[name] = replace(nodes[name], neighbours=(*nodes[name].neighbours, PROXY))
+        if more is not None:
+            nodes["leaf1"] = replace(nodes["leaf1"], neighbours=(*nodes["leaf1"].neighbours, more))
         return [each.node for each in differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)]
 
     assert differing("leaf1") == ["leaf1"]
     assert differing("leaf1", "leaf2", "leaf3") == []
+    of_leaf = next(each.address for each in STATE.nodes["leaf2"].addresses if each.interface == "lo")
+    for more in (replace(PROXY, interface="swp1"), replace(PROXY, address=of_leaf.partition("/")[0])):
+        assert differing("leaf1", "leaf2", "leaf3", more=more) == ["leaf1"]
