@@ -31,6 +31,7 @@ def remedies(settings: Iterable[DifferingSetting]) -> list[str]:
     - lines of FRR are removed before others are added: FRR removes the route map of a session whatever its name
     - route maps and lists are removed after the lines that use them
     - lines that create a peer group or a neighbour come before its others, and are removed after them
+    - a peer group comes before its members, and is removed after them
     - a new hook of filters is removed with its filters
     - of what a node may have by intent, one object is named
     - if the ends of a link differ from each other, one command is enough
@@ -45,6 +46,7 @@ def remedies(settings: Iterable[DifferingSetting]) -> list[str]:
             not (each.kind == "frr" and is_new(each)),
             _is_definition(each),
             _creates(each) == is_new(each),
+            _creation(each) * (-1 if is_new(each) else 1),
         ),
     )
     of_object: dict[tuple[str, str], list[DifferingSetting]] = {}
@@ -211,6 +213,15 @@ def _creates(setting: DifferingSetting) -> bool:
     return setting.kind == "frr" and bool(_CREATING.search(setting.object))
 
 
+def _creation(setting: DifferingSetting) -> int:
+    """Return the position of a line among those that create neighbours: a peer group comes before its members.
+
+    FRR removes the members with a peer group, or with its AS number, and rejects a line of one that it does not have.
+    """
+    found = _CREATING.search(setting.object) if setting.kind == "frr" else None
+    return _CREATIONS.index(found[1].split(" ")[0]) if found else 0
+
+
 def _is_lost_section(setting: DifferingSetting) -> bool:
     """Return whether a line of FRR's configuration is missing that begins a section of further lines."""
     line = setting.object.removeprefix("frr ").rpartition(" / ")[2]
@@ -365,6 +376,7 @@ _SECTIONS: Final = ("router ", "address-family ", "route-map ", "interface ", "v
 """Words that begin a section of FRR's configuration."""
 _CREATING: Final = re.compile(r" neighbor \S+ (peer-group$|interface( |$)|remote-as( |$))")
 """In lines that create a peer group or a neighbour."""
+_CREATIONS: Final = ("peer-group", "remote-as", "interface")
 _OFF: Final = {"NOARP": "arp", "NOMULTICAST": "multicast"}
 """Options of interfaces by the flags that turn them off (ip-link(8))."""
 _IPV6_MTU: Final = "ipv6 mtu"

@@ -344,3 +344,12 @@ def test_a_neighbour_is_removed_after_the_lines_that_name_it() -> None:
         "'no neighbor swp1 activate'", "'no neighbor swp1 interface remote-as 65099'",
         "'neighbor swp1 interface peer-group FABRIC'",
     ]  # fmt: skip
+
+
+def test_a_peer_group_is_removed_after_its_members() -> None:
+    lines = ["neighbor NEW peer-group", "neighbor NEW remote-as external", "neighbor swp1 interface peer-group NEW"]
+    typed = [
+        each.rpartition(" -c ")[2].strip("'")
+        for each in remedies(setting("leaf1", f"frr router bgp 1 / {line}") for line in lines)
+    ]
+    assert typed == [f"no {line}" for line in reversed(lines)]
