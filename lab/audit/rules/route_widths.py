@@ -26,6 +26,8 @@ ADVERTISED: Final = "advertised"
 LEARNED: Final = frozenset({"bgp", "ospf", "isis"})
 """Protocols of routes that a daemon learns (ip-route(8))."""
 _WEIGHTS: Final = "weights"
+_ROUNDING: Final = 20
+"""Weights may differ by one part of so many from the ratio of rates."""
 
 
 def of_widths(state: FabricAudit, topology: Topology) -> list[Difference]:
@@ -49,7 +51,7 @@ def of_widths(state: FabricAudit, topology: Topology) -> list[Difference]:
                 away = distance[owner].get(node.name, 0)
                 nearer = sum(distance[owner].get(peer) == away - 1 for _, peer in switch_links(topology, node.name))
                 groups[topology.node(node.name).role, away, nearer, ":" in route.prefix].append((node.name, route))
-    found = [each for (_, _, paths, _), group in groups.items() for each in _of_width(group, paths)]
+    found = [each for (_, _, paths, _), group in groups.items() for each in _of_width(group, paths, topology)]
     return [
         *found, *_of_missing(having, owner_of, state, topology), *_of_unadvertised(having, owner_of, state, topology),
     ]  # fmt: skip
@@ -66,7 +68,7 @@ def _owner_of(nodes: Mapping[str, NodeAudit], topology: Topology) -> dict[str, s
     return {prefix: next(iter(names)) for prefix, names in owners.items() if len(names) == 1}
 
 
-def _of_width(group: list[tuple[str, RouteAudit]], paths: int) -> Iterator[Difference]:
+def _of_width(group: list[tuple[str, RouteAudit]], paths: int, topology: Topology) -> Iterator[Difference]:
     """Yield the routes with another number of next hops than most, or than half of them that have all ``paths``."""
     counts = Counter(len(route.next_hops) for _, route in group)
     usual, number = max(counts.items(), key=lambda each: (each[1], each[0]))
@@ -79,8 +81,25 @@ def _of_width(group: list[tuple[str, RouteAudit]], paths: int) -> Iterator[Diffe
         if len(route.next_hops) != usual:
             value = ", ".join(route.next_hops) or route.type
             yield Difference.of(node, route, "next hops", value, f"{usual} next hops", RULE)
-        elif 2 * most > len(group) and (mine := _weights(route)) not in {weights, by_prefix[route.prefix]}:
+        elif (
+            2 * most > len(group)
+            and (mine := _weights(route)) not in {weights, by_prefix[route.prefix]}
+            and not _are_of_rates(node, route, topology)
+        ):
             yield Difference.of(node, route, _WEIGHTS, _shares(mine), _shares(weights), RULE)
+
+
+def _are_of_rates(node: str, route: RouteAudit, topology: Topology) -> bool:
+    """Return whether the weights of a route are in the ratio of the rates of its links, which are not all equal.
+
+    Daemons round weights: those of bandwidth communities of BGP are percentages in FRR.
+    """
+    rates = {link.end_at(node).interface: link.rate for link in topology.links_of(node)}
+    words = [hop.split() for hop in route.next_hops]
+    found = [(rates.get(each[each.index("dev") + 1], 0), _weight(each)) for each in words if "dev" in each[:-1]]
+    products = [(rate * other, one * weight) for rate, weight in found for one, other in found]
+    alike = all(abs(product - other) * _ROUNDING <= max(product, other) for product, other in products)
+    return len({rate for rate, _ in found}) > 1 and alike
 
 
 def _by_prefix(group: Iterable[tuple[str, RouteAudit]]) -> dict[str, list[RouteAudit]]:
@@ -105,8 +124,12 @@ def _shares(weights: tuple[int, ...]) -> str:
 
 def _weights(route: RouteAudit) -> tuple[int, ...]:
     """Return the weights of a route's next hops in ascending order, by which it shares packets between them."""
-    words = [hop.split() for hop in route.next_hops]
-    return tuple(sorted(int(each[each.index("weight") + 1]) if "weight" in each[:-1] else 1 for each in words))
+    return tuple(sorted(_weight(hop.split()) for hop in route.next_hops))
+
+
+def _weight(words: Sequence[str]) -> int:
+    """Return the weight of a next hop from its words, which have none if it is 1."""
+    return int(words[words.index("weight") + 1]) if "weight" in words[:-1] else 1
 
 
 def _of_missing(

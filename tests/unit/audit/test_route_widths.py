@@ -6,6 +6,8 @@ from dataclasses import replace
 from ipaddress import ip_interface
 from typing import TYPE_CHECKING
 
+import pytest
+
 from lab.audit.objects.kernel_objects import AddressAudit, NeighbourAudit, RouteAudit
 from lab.audit.objects.routing_objects import FrrLineAudit
 from lab.audit.readers.kernel_reader import parse_routes
@@ -51,6 +53,23 @@ def test_all_other_leaves_may_weight_the_paths_to_a_leaf() -> None:
     assert len(leaves) == 3
     assert found(*leaves) == []
     assert found(leaves[0]) == [(leaves[0], "weights", "1 : 1")]
+
+
+@pytest.mark.parametrize(("weights", "differing"), [((2, 1), 0), ((66, 33), 0), ((1, 2), 1), ((9, 1), 1)])
+def test_a_leaf_with_links_of_different_rates_may_weight_them(weights: tuple[int, int], differing: int) -> None:
+    links = (
+        replace(each, rate=2 * each.rate)
+        if str(each) in {"leaf1:swp1--spine1:swp1", "spine1:swp1--leaf1:swp1"}
+        else each
+        for each in TOPOLOGY.links
+    )
+    topology = replace(TOPOLOGY, links=tuple(links))
+    hops = tuple(f"{hop} weight {weight}" for hop, weight in zip(FIRST.next_hops, weights, strict=True))
+    leaf = STATE.nodes["leaf1"]
+    routes = (replace(FIRST, next_hops=hops), *leaf.routes[1:])
+    state = replace(STATE, nodes={**STATE.nodes, "leaf1": replace(leaf, routes=routes)})
+    found = [each for each in differences_without_plan(state, topology) if each.field == "weights"]
+    assert len(found) == differing
 
 
 def test_half_of_the_routes_with_all_paths_of_the_topology_are_the_usual_ones() -> None:
