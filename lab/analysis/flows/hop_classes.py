@@ -2,6 +2,8 @@
 
 Mirrors of several routers put the copies of a packet into one file. Each router lowers the TTL, so the TTL orders the
 copies. Only copies are compared: packets whose other fields are equal, and that are close in time.
+
+Requests that are sent again on a longer path look alike. But all of them follow those of the shorter path.
 """
 
 from __future__ import annotations
@@ -35,13 +37,35 @@ _Hop = tuple[int, int, int]
 
 @dataclass(slots=True)
 class _Compared:
-    """Copies before and after a hop: by what they had before it, their number, and how many of them it changed."""
+    """Copies before and after a hop: by what they had before it, their number, and how many of them it changed.
 
+    ``last_before`` is the time (ns) of the last one before the hop, and ``first_after`` that of the first after it.
+    """
+
+    last_before: int
+    first_after: int
     dscps: dict[tuple[int, int], int] = field(default_factory=lambda: defaultdict(int))
     ect: int = 0
     ect_lost: int = 0
     ce: int = 0
     ce_lost: int = 0
+
+    @property
+    def interleaved(self) -> bool:
+        """Whether packets before the hop follow those after it. After a change of the path, none does."""
+        return self.first_after < self.last_before
+
+    def add(self, before: int, after: int, packets: int) -> None:
+        """Add packets with these DSCPs and ECNs before the hop and after it."""
+        dscps, ecns = (before >> 2, after >> 2), (before & CE, after & CE)
+        if dscps in self.dscps or len(self.dscps) < _CLASSES:
+            self.dscps[dscps] += packets
+        if ecns[0]:
+            self.ect += packets
+            self.ect_lost += packets * (ecns[1] == 0)
+        if ecns[0] == CE:
+            self.ce += packets
+            self.ce_lost += packets * (ecns[1] != CE)
 
 
 class HopClasses:
@@ -60,9 +84,7 @@ class HopClasses:
             return
         mixed &= _mixed(packets.tos, packets.starts)
         of_flows = np.repeat(mixed, np.diff(packets.starts, append=len(packets.flow)))
-        at = np.flatnonzero(
-            of_flows & ~ops.CNP[packets.opcode]
-        )  # CNPs have no PSN, by which to find the copies of one
+        at = np.flatnonzero(of_flows & ~ops.CNP[packets.opcode])  # CNPs have no PSN, by which copies are found
         if not len(at):
             return
         flows, counts = np.unique(packets.flow[at], return_counts=True)
@@ -74,25 +96,31 @@ class HopClasses:
         at = at[np.lexsort([packets.time[at], *(column[at] for column in reversed(same))])]
         alike = np.all([np.diff(column[at]) == 0 for column in same], axis=0)
         alike &= (np.diff(packets.time[at]) <= TOGETHER) & (np.diff(packets.ttl[at]) < 0)
-        before, after = at[:-1][alike], at[1:][alike]
-        hops = (packets.flow[after], packets.ttl[before], packets.ttl[after])
-        marks = (packets.tos[before], packets.tos[after])
-        for flow, higher, lower, *tos in zip(*(column.tolist() for column in (*hops, *marks)), strict=True):
-            self._compare((flow, higher, lower), *tos)
+        if alike.any():
+            self._compare(packets, at[:-1][alike], at[1:][alike])
 
-    def _compare(self, hop: _Hop, before: int, after: int) -> None:
-        self._copies[hop[0]] += 1
-        if hop not in self.hops:
-            if len(self.hops) >= _HOPS:
-                return
-            self.hops[hop] = _Compared()
-        compared, dscps, ecns = self.hops[hop], (before >> 2, after >> 2), (before & CE, after & CE)
-        if dscps in compared.dscps or len(compared.dscps) < _CLASSES:
-            compared.dscps[dscps] += 1
-        compared.ect += ecns[0] > 0
-        compared.ect_lost += ecns[0] > 0 and ecns[1] == 0
-        compared.ce += ecns[0] == CE
-        compared.ce_lost += ecns[0] == CE and ecns[1] != CE
+    def _compare(self, packets: Sorted, before: Ints, after: Ints) -> None:
+        """Compare each packet before a hop with its copy after it."""
+        columns = (
+            packets.flow[after], packets.ttl[before], packets.ttl[after], packets.tos[before], packets.tos[after]
+        )  # fmt: skip
+        order = np.lexsort(columns[::-1])
+        changed = np.any([np.diff(column[order]) != 0 for column in columns], axis=0)
+        starts = np.append(0, 1 + np.flatnonzero(changed))
+        counts = np.diff(starts, append=len(order))
+        last_before = np.maximum.reduceat(packets.time[before[order]], starts)
+        first_after = np.minimum.reduceat(packets.time[after[order]], starts)
+        alike = (*(column[order[starts]] for column in columns), counts, last_before, first_after)
+        for flow, higher, lower, old, new, count, last, first in zip(*(each.tolist() for each in alike), strict=True):
+            self._copies[flow] += count
+            hop = (flow, higher, lower)
+            if hop not in self.hops and len(self.hops) < _HOPS:
+                self.hops[hop] = _Compared(last_before=last, first_after=first)
+            if hop in self.hops:
+                compared = self.hops[hop]
+                compared.last_before = max(compared.last_before, last)
+                compared.first_after = min(compared.first_after, first)
+                compared.add(old, new, count)
 
     def changes(self, flows: Flows, links: Sequence[str]) -> Iterator[ClassChange]:
         """Yield what hops changed, in the order of flows and of the path."""
@@ -100,6 +128,8 @@ class HopClasses:
             if _SHARE * self._copies[number] < self._packets[number]:
                 continue
             compared, key = self.hops[number, before, after], flows.key(number)
+            if not compared.interleaved:  # requests that were sent again, on a longer path
+                continue
             for what, old, new, packets in _changes(compared):
                 yield ClassChange(
                     link=links[key.interface],

@@ -21,7 +21,7 @@ CE: Final = 3
 NOT: Final = 0
 
 
-def hop(psn: int, ttl: int, dscp: int, ecn: int, path: packets.Path) -> bytes:
+def hop(psn: int, ttl: int, dscp: int, ecn: int, path: packets.Path = packets.THERE) -> bytes:
     """A SEND as a router of its own sends it, with its TTL, DSCP and ECN."""
     frame = bytearray(packets.send(psn, path=path))
     if frame[12:14] == b"\x08\x00":
@@ -74,6 +74,13 @@ def test_the_hop_that_changes_the_class_is_named(
 )
 def test_what_a_sender_or_a_queue_decides_is_none(classes: Callable[[int], Iterable[tuple[int, int]]]) -> None:
     assert not [finding for finding in mirrored(classes) if "TTL" in finding.what]
+
+
+def test_a_window_that_is_sent_again_on_a_longer_path_shows_no_change() -> None:
+    """Half of the packets have a copy with a lower TTL. But none of the shorter path follows it."""
+    story = [(psn * 10 * US, 0, hop(psn, 62, ROCE, CE)) for psn in range(40)]
+    story += [((60 + psn) * 10 * US, 0, hop(psn, 60, 10, ECT)) for psn in range(20, 60)]
+    assert not timed(*story).class_changes
 
 
 def test_a_path_that_changes_its_length_changes_no_class() -> None:
