@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from lab.analysis.flows.flow_sums import Flows
 
-_SPRAYED: Final = 4
+SPRAYED: Final = 4
 """If each link of a flow lacks more than a quarter of the packets that it has, the flow was sprayed over them."""
 Link = tuple[int, int]
 
@@ -61,7 +61,7 @@ def _again(flows: Flows, missing: Sequence[int]) -> set[int]:
         for flow in sorted(alike, key=lambda flow: int(flows.seen[flow, 0])):
             ttl, direction = flows.newest[flow].tolist()
             earlier = first.setdefault((ttl, direction), flow)
-            sprayed = all(_SPRAYED * missing[each] > flows.sums["packets"][each] for each in (earlier, flow))
+            sprayed = all(SPRAYED * missing[each] > flows.sums["packets"][each] for each in (earlier, flow))
             if earlier != flow and flows.seen[flow, 0] <= flows.seen[earlier, 1] and not sprayed:
                 found.add(flow)
     return found
@@ -73,7 +73,7 @@ def captured_beside(flows: Flows, missing: Sequence[int]) -> dict[int, int]:
     for alike in flows.alike():
         parallel: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for flow in alike:
-            if _SPRAYED * missing[flow] > flows.sums["packets"][flow]:
+            if SPRAYED * missing[flow] > flows.sums["packets"][flow]:
                 parallel[(flows.key(flow).vni, *flows.newest[flow].tolist())].append(flow)
         for members in parallel.values():
             packets = {flow: int(flows.sums["packets"][flow]) for flow in members}

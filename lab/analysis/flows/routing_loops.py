@@ -14,7 +14,8 @@ but no NAK: without RNR NAKs, a requester retries seven times at most: its retry
 anew after each ACK that confirms something, so a window may be resent often if its ACKs arrive one by one.
 
 Answers and CNPs repeat more often than packets cause them: a responder answers a request once, and a packet has one
-CE mark. Without any packet that can cause them in the file, answers may be those to retransmitted requests.
+CE mark. If the file lacks packets that can cause them, answers may be those to retransmitted requests. It lacks some
+if the responder ACKs newer PSNs than those in the file, or if most requests are on other links.
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ import numpy as np
 
 from lab.analysis.decode import opcode_tables as ops
 from lab.analysis.flows.flow_sums import MAX_FLOWS
+from lab.analysis.flows.path_spread import SPRAYED
 from lab.analysis.flows.sparse_arrays import zeros
 from lab.analysis.results.analysis_facts import Loop, LoopLink
 from lab.analysis.results.number_format import address, mac
 from lab.analysis.transport.mirror_duplicates import AT_ONCE
+from lab.analysis.transport.psn_tracker import distance
 from lab.wire.header_fields import EthernetFields
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from lab.analysis.flows.flow_sums import Flows
     from lab.analysis.flows.streams import Streams
     from lab.analysis.read.packet_batch import Ints, PacketBatch
+    from lab.analysis.transport.psn_order import Order
 
 _WITHIN: Final = 1_000_000_000
 """ns from one pass to the next, at most. A saturated loop queues for long."""
@@ -131,7 +135,10 @@ class Passes:
 
 
 class _Run(NamedTuple):
-    """A packet that repeats unchanged: its flow, how often, from when to when (ns). ``answer``: an ACK, no NAK."""
+    """A packet that repeats unchanged: its flow, how often, from when to when (ns).
+
+    ``answer``: an ACK, no NAK. ``cnp``: a CNP.
+    """
 
     flow: int
     psn: int
@@ -140,6 +147,7 @@ class _Run(NamedTuple):
     begin: int
     end: int
     answer: bool
+    cnp: bool
     certain: bool = True
 
 
@@ -168,6 +176,7 @@ def _runs(packets: Sorted, rows: Ints, near: int, least: int) -> Iterator[_Run]:
             begin=int(packets.time[at]),
             end=int(packets.time[last[run]]),
             answer=syndrome >= 0 and not ops.ACK[syndrome],
+            cnp=bool(ops.CNP[packets.opcode[at]]),
         )
 
 
@@ -185,11 +194,21 @@ def circle(passes: Iterable[tuple[int, Macs]]) -> Passes:
     return found
 
 
+class Causes(NamedTuple):
+    """The packets that may have caused answers and CNPs: their number, and the newest PSN of requests.
+
+    The PSN is -1 if it is unknown. The file lacks the requests of answers to newer PSNs.
+    """
+
+    packets: int
+    newest: int
+
+
 class LoopCauses:
     """Counts the packets that may have caused answers and CNPs, by stream."""
 
-    def __init__(self, streams: Streams, flows: Flows) -> None:
-        self._streams, self._flows = streams, flows
+    def __init__(self, streams: Streams, flows: Flows, order: Order) -> None:
+        self._streams, self._flows, self._order = streams, flows, order
         self._now = self._before = np.zeros(0, np.uint16)  # by packet: its flow
 
     def add(self, packets: Sorted) -> None:
@@ -197,20 +216,45 @@ class LoopCauses:
         causes = packets.flow[~_EFFECTS[packets.opcode]]
         self._before, self._now = self._now, causes.astype(np.uint16)
 
-    def of(self, flow: int) -> int | None:
+    def of(self, flow: int) -> Causes | None:
         """Return the packets of this round and the one before that may have caused those of a flow.
 
-        None if the file has none at all. Answers may come a round later than their requests.
+        None if the file has none at all, or lacks some of them. Answers may come a round later than their requests.
         """
         stream = int(self._streams.of[flow])
-        peer = int(self._streams.peer[stream])
-        back = [peer] if peer >= 0 else self._streams.back(stream)
+        back = self._back(stream)
         members = [member for other in back for member in self._streams.members(other)]
         sums = self._flows.sums
         others = sums["packets"][members] + sums["responses"][members] - sums["cnps"][members]
         if not (others > self._flows.acks[members].sum(axis=1)).any():  # READ responses are among both
             return None
-        return sum(int(np.isin(self._streams.of[flows], back).sum()) for flows in (self._now, self._before))
+        newest = self._newest(stream)
+        acked = int(self._order.acked[stream]) - 1
+        if self._is_part(members) or (min(newest, acked) >= 0 and distance(acked, newest) > 0):
+            return None
+        packets = sum(int(np.isin(self._streams.of[each], back).sum()) for each in (self._now, self._before))
+        return Causes(packets, newest)
+
+    def _back(self, stream: int) -> list[int]:
+        """Return the streams whose packets a stream may answer: unpaired ones, too, as its QP may be used again."""
+        back = self._streams.back(stream)
+        if self._streams.peer[stream] < 0:
+            return back
+        return [other for other in back if self._streams.peer[other] in {stream, -1}]
+
+    def _newest(self, stream: int) -> int:
+        """Return the newest PSN of the requests that a stream answers, -1 if it is unknown."""
+        peer, found = int(self._streams.peer[stream]), -1
+        for psn in map(self._order.newest, self._streams.members(peer) if peer >= 0 else ()):
+            if psn >= 0 and (found < 0 or distance(psn, found) > 0):
+                found = psn
+        return found
+
+    def _is_part(self, members: Sequence[int]) -> bool:
+        """Return whether at each link many requests of some flows are missing, as those of a sprayed flow."""
+        asking = [flow for flow in members if self._order.newest(flow) >= 0]
+        packets = self._flows.sums["packets"]
+        return bool(asking) and all(SPRAYED * self._order.missing(flow) > packets[flow] for flow in asking)
 
 
 class Loops:
@@ -266,25 +310,27 @@ class Loops:
         )
         return self._add_runs(runs)
 
-    def add_answers(self, packets: Sorted, caused: Callable[[int], int | None]) -> None:
+    def add_answers(self, packets: Sorted, caused: Callable[[int], Causes | None]) -> None:
         """Find answers and CNPs that repeat unchanged in a round, more often than packets cause them.
 
-        ``caused`` returns the packets that may have caused those of a flow, None if the file has none at all.
+        ``caused`` returns the packets that may have caused those of a flow, None if the file lacks them.
         """
         answers = ops.RESPONSE[packets.opcode] | ops.CNP[packets.opcode]
         if answers.sum() < _RETRIED:
             return
         many = np.add.reduceat(answers, packets.starts, dtype=np.int64) >= _RETRIED
         rows = np.flatnonzero(answers & np.repeat(many, np.diff(packets.starts, append=len(answers))))
-        room: dict[int, int] = {}
+        causes: dict[int, Causes | None] = {}
         runs: list[_Run] = []
         for run in _runs(packets, rows, _SLOW, _RETRIED):
-            if run.flow not in room:
-                causes = caused(run.flow)
-                room[run.flow] = -1 if causes is None else _RETRIED + _PORTS * causes
-            most = room[run.flow]
-            if (most >= 0 and run.times >= most) or (most < 0 and run.answer and run.times >= _UNASKED):
-                runs.append(run._replace(certain=most >= 0))
+            if run.flow not in causes:
+                causes[run.flow] = caused(run.flow)
+            known = causes[run.flow]
+            if known is None or (not run.cnp and known.newest >= 0 and distance(run.psn, known.newest) > 0):
+                if run.answer and run.times >= _UNASKED:
+                    runs.append(run._replace(certain=False))
+            elif run.times >= _RETRIED + _PORTS * known.packets:
+                runs.append(run)
         self._add_runs(runs)
 
     def _add_runs(self, runs: Iterable[_Run]) -> set[int]:

@@ -15,7 +15,7 @@ from lab.analysis.decode import value_runs
 from lab.analysis.decode.columns import UNKNOWN
 from lab.analysis.flows.flow_sums import MAX_FLOWS
 from lab.analysis.flows.sparse_arrays import several, table, zeros
-from lab.analysis.transport.psn_tracker import COUNTS, PATH_MTUS, PsnEvents, PsnRequest, Sequence
+from lab.analysis.transport.psn_tracker import COUNTS, PATH_MTUS, PsnEvents, PsnRequest, Sequence, read_span
 from lab.wire.header_fields import OpcodeFields
 from lab.wire.headers import PSN_MASK
 from lab.wire.opcodes import UC
@@ -244,6 +244,18 @@ class Order:
             self._waiting -= sequence.waiting
             sequence.forget()
         self._kept[flow] = sequence.waiting
+
+    def newest(self, flow: int) -> int:
+        """Return the newest PSN of a flow's requests, -1 if it is unknown. A READ has those of its response."""
+        psn, read = int(self._last_psn[flow]) - 1, int(self._last_read[flow]) - 1
+        if psn < 0 or read == UNKNOWN:
+            return -1
+        return psn + read_span(read, int(self._streams.mtu[self._streams.of[flow]]) or min(PATH_MTUS)) - 1 & PSN_MASK
+
+    def missing(self, flow: int) -> int:
+        """Return the number of a flow's PSNs that have been missing so far."""
+        sequence = self.sequences.get(flow)
+        return int(self.counts[flow, COUNTS.index("missing")]) + (0 if sequence is None else sequence.missing)
 
     def heard(self, flow: int, packets: Sorted) -> list[Heard]:
         """Return the answers of a flow's responder in this round, in order of time."""

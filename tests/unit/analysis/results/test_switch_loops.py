@@ -10,6 +10,8 @@ from tests.unit.analysis import packets
 from tests.unit.analysis.stories import MS, requests, timed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lab.analysis.results.analysis_facts import AnalysisFacts
 
 US: Final = 1000
@@ -146,14 +148,15 @@ def test_a_request_in_a_loop_beside_acks_of_others_is_found() -> None:
 
 @pytest.mark.parametrize(
     "frame",
-    [packets.ack(9), packets.ack(9, 0x21), packets.congestion(), packets.response(3)],
+    [packets.ack(8), packets.ack(8, 0x21), packets.congestion(), packets.response(3)],
     ids=["ACK", "RNR NAK", "CNP", "READ response"],
 )
 @pytest.mark.parametrize("every", [2, 50])
 def test_answers_that_repeat_more_often_than_anything_causes_them_are_in_a_loop(frame: bytes, every: int) -> None:
     facts = timed(*sorted([*answered(), *circling(frame, every=every * US)]))
     (loop,) = facts.loops
-    assert (loop.switched, loop.certain, loop.links[0].times) == (True, True, 200)
+    times = 200 + (frame == packets.ack(8))  # and the one that did not circle
+    assert (loop.switched, loop.certain, loop.links[0].times) == (True, True, times)
     (what,) = loops(facts)
     assert what.startswith("10.0.0.2 to 10.0.0.1 QP 0x11: 1 packet in a loop: PSN ")
 
@@ -172,6 +175,55 @@ def test_cnps_that_marked_packets_cause_are_none() -> None:
     marked = [(psn * US, 0, packets.send(psn, ackreq=False, path=packets.MARKED)) for psn in range(9, 400)]
     assert not loops(timed(*sorted([*answered(), *marked, *circling(packets.congestion())])))
     assert not timed(*circling(packets.congestion(), passes=300)).findings
+
+
+def journey(psn: int, frame: bytes) -> list[tuple[int, int, bytes]]:
+    """A marked SEND, an ACK for each eighth, and a CNP for each second one."""
+    story = [(psn * 10 * US, 0, frame)] if frame else []
+    story += [(psn * 10 * US + 5 * US, 0, packets.ack(psn))] if psn % 8 == 0 else []
+    return story + ([(psn * 10 * US + 6 * US, 0, packets.congestion())] if psn % 2 else [])
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        lambda psn: packets.send(psn, path=packets.MARKED) if psn < 50 else b"",
+        lambda psn: packets.send(psn, path=packets.MARKED) if psn % 16 == 3 else b"",
+    ],
+    ids=["another path from PSN 50 on", "one of 16 links"],
+)
+def test_cnps_for_packets_that_other_links_have_are_none(sent: Callable[[int], bytes]) -> None:
+    """ACKs of later PSNs, or gaps, show that this link does not have all requests."""
+    facts = timed(*(event for psn in range(1, 2001) for event in journey(psn, sent(psn))))
+    assert not facts.loops
+
+
+def test_rnr_naks_for_a_request_on_another_path_are_none() -> None:
+    """Its PSN is newer than those of all requests in the file."""
+    refused = [(number * 500 * US, 0, packets.ack(25, 0x21)) for number in range(300)]
+    assert not timed(*answered(), *refused).loops
+
+
+def test_cnps_to_a_qp_number_that_is_used_again_are_none() -> None:
+    """The other end of the new connection has another QP number, and lower PSNs."""
+    first = [event for psn in range(5000, 5009) for event in journey(psn, packets.send(psn))]
+    then = [
+        (MS + at, link, frame)
+        for psn in range(20, 420)
+        for at, link, frame in journey(psn, packets.send(psn, qp=0x99))
+    ]
+    assert not timed(*first, *((10**9 + at, link, frame) for at, link, frame in then)).loops
+
+
+def test_a_read_response_in_a_loop_is_found_behind_the_psn_of_its_read() -> None:
+    """The control: the response of a READ has PSNs from that of its request on."""
+    reads = [
+        (psn * US - MS, 0, frame)
+        for psn in (9, 12)
+        for frame in (packets.read(psn, 3000), *packets.responses(psn, 3))
+    ]
+    (loop,) = timed(*answered(), *reads, *circling(packets.responses(12, 3)[2])).loops
+    assert (loop.psn, loop.certain) == (14, True)
 
 
 def test_answers_of_a_round_whose_requests_are_in_the_round_before_are_none() -> None:
