@@ -17,6 +17,8 @@ WIRE_OVERHEAD: Final = 24
 """Bytes of preamble, start delimiter, FCS and inter-frame gap per frame (IEEE 802.3 clauses 3.1.1 and 4.4.2)."""
 
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*(?:/s)?)\s*\Z", re.ASCII)
+_DIGITS: Final = 40
+"""The most digits of a number. Numbers that are longer may exceed a float."""
 _DECIMAL: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _SIZES: Final = {prefix + "b": factor for prefix, factor in _DECIMAL.items()} | {
     "": 1,
@@ -47,6 +49,8 @@ def _scaled(text: str, units: dict[str, int] | dict[str, Fraction], what: str, e
     factor = units.get(match[2].lower()) if match else None
     if match is None or factor is None:
         raise ValueError(f"{text!r} is not a {what}; write it like {example}")
+    if len(match[1]) > _DIGITS:
+        raise ValueError(f"a {what} of {len(match[1])} digits is out of range; write it like {example}")
     return Fraction(match[1]) * factor
 
 

@@ -122,6 +122,8 @@ def test_more_than_the_emulation_carries_is_a_warning(monkeypatch: pytest.Monkey
         (("leaf1", "--to", "h1"), "leaf1 is a switch"),
         (("h1", "--to", "h2", "--size", "0"), "a size of 0 bytes is too small"),
         (("h1", "--to", "h2", "--size", "lots"), "--size"),
+        (("h1", "--to", "h2", "--size", "9" * 400), "400 digits"),
+        (("h1", "--to", "h2", "--interval", "9" * 400 + "h"), "400 digits"),
         (("h1", "--to", "h2", "--requests", "0"), "0 requests are out of range"),
         (("h1", "--to", "h2", "--interval", "5m"), "an interval of 300 s is out of range"),
         (("h1", "--to", "h2", "--seed", "1"), "random arrivals need an interval"),
