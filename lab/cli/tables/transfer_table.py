@@ -36,12 +36,13 @@ def _row(name: str, times: RequestTimes) -> tuple[object, ...]:
     return (name, times.requests, *map(format_time, seconds))
 
 
-def transfer_notes(result: TransferResult) -> Iterator[str]:
+def transfer_notes(result: TransferResult, spec: TransferSpec) -> Iterator[str]:
     """Yield lines about all requests together."""
     yield (
         f"a request took {result.all.mean_s / result.roofline_s:.2f} times the arithmetic "
         f"({format_time(result.roofline_s)} at the rate of a NIC)"
     )
     yield f"{counted(result.all.requests, 'request')} moved {format_rate(result.rate_bps)} together"
-    verdict = f"{result.wrong} wrong elements" if result.wrong else "every target has the right data"
+    receiver = "host" if spec.verb == "read" else "target"
+    verdict = f"{result.wrong} wrong elements" if result.wrong else f"every {receiver} has the right data"
     yield f"{verdict}; all hosts were ready after {format_time(result.start_s)}"

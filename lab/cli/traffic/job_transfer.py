@@ -91,7 +91,7 @@ def transfer(
         print_json({**asdict(result), "time": time_source.lives_in(), "verb": spec.verb, "warnings": warnings})
     else:
         stdout.print(transfer_table(result, spec))
-        for line in transfer_notes(result):
+        for line in transfer_notes(result, spec):
             stdout.print(line, style="dim", highlight=False)
     if result.wrong:
         raise typer.Exit(ExitCode.FAIL)

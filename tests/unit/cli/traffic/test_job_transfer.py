@@ -81,6 +81,12 @@ def test_the_table_has_the_percentiles_of_each_host_and_of_all(moved: Moved) -> 
     assert "every target has the right data" in told.stdout
 
 
+def test_the_data_of_reads_is_that_of_the_hosts_that_make_them() -> None:
+    told = said("h1", "--to", "h8", "--read")
+    assert "reads of 1.049 MB from h8" in told.stdout
+    assert "every host has the right data" in told.stdout
+
+
 def test_the_answer_is_that_of_its_schema(moved: Moved) -> None:
     data = said("h1", "--to", "h5", "--to", "h6", "--requests", "4", "--read", "--json").stdout
     adapter("job transfer").validate_json(data)
