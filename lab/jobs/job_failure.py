@@ -45,7 +45,9 @@ _SAYINGS: Final = (
         "is the job's mtu larger than a NIC's active MTU? rocelab exec HOST -- ibv_devinfo",
     ),
     _Saying("Cannot allocate memory|out of memory", "memory ran out", "use smaller sizes, or fewer ranks"),
-    _Saying("cannot open shared object file|undefined symbol", "MPI cannot be loaded", "run ./scripts/setup"),
+    _Saying(
+        "cannot open shared object file|undefined symbol", "a shared library cannot be loaded", "run ./scripts/setup"
+    ),
 )
 """The most specific first."""
 _NOISE: Final = re.compile(r"^\[\d+\.\d+\] \[[^\]]*\]\s*")

@@ -17,6 +17,7 @@ import json
 import mmap
 import os
 import socket
+import sys
 import threading
 import time
 from collections import deque
@@ -232,8 +233,13 @@ def main(words: Sequence[str]) -> None:
     rank = int(os.environ["PMI_RANK"])
     with os.fdopen(int(os.environ[PLAN]), "rb") as file:
         plan = json.loads(file.read())
-    host = TransferHost(load_engine(module), plan)
-    serve(host, rank, Pmi(socket.socket(fileno=int(os.environ["PMI_FD"]))), tell)
+    try:
+        host = TransferHost(load_engine(module), plan)
+        serve(host, rank, Pmi(socket.socket(fileno=int(os.environ["PMI_FD"]))), tell)
+    except (SystemExit, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        sys.stderr.flush()
+        os._exit(1)  # without the engine's destructor, which waits for its threads, and prints after the error
     done.set()
     tell({"done": rank})
     end.join()

@@ -8,6 +8,9 @@ from __future__ import annotations
 import ctypes
 import json
 import socket
+import subprocess
+import sys
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
@@ -18,10 +21,11 @@ import pytest
 from lab.jobs.job_session import Rank
 from lab.jobs.pmi_server import PmiServer
 from lab.jobs.transfers.transfer_job import transfer_result
-from lab.jobs.transfers.transfer_program import Engine, Pmi, TransferHost, load_engine, serve
+from lab.jobs.transfers.transfer_program import PLAN, Engine, Pmi, TransferHost, load_engine, serve
 from lab.jobs.transfers.transfer_spec import TransferSpec, TransferVerb, plans
 from lab.kernel.process.netns import Namespace
 from lab.rdma.measure import Nic
+from lab.shipped import PACKAGE
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -146,6 +150,39 @@ def test_an_error_of_the_engine_names_the_request(engine: Engine, named: str) ->
     memory = ctypes.create_string_buffer(10 * SIZE)
     with pytest.raises(SystemExit, match=named):
         TransferHost(engine, json.loads(plan)).run({1: f"10.0.0.2:15000/{ctypes.addressof(memory)}"}, lambda _: None)
+
+
+_UNUSABLE: Final = """
+import threading
+from lab.jobs.transfers import transfer_program
+
+class Engine:
+    def initialize(self, *_):
+        threading.Thread(target=threading.Event().wait).start()
+        return -2
+
+transfer_program.load_engine = lambda _: Engine()
+transfer_program.main(["engine.so"])
+"""
+
+
+def test_an_error_ends_the_program_whatever_the_threads_of_the_engine_do() -> None:
+    (plan, _) = plans(TransferSpec(size=SIZE), [nic(1)], [nic(2)])
+    with tempfile.TemporaryFile() as file:
+        file.write(plan)
+        file.seek(0)
+        variables = {PLAN: str(file.fileno()), "PMI_RANK": "0", "PMI_FD": "0", "PYTHONPATH": str(PACKAGE.parent)}
+        process = subprocess.Popen(
+            [sys.executable, "-c", _UNUSABLE], env=variables, pass_fds=[file.fileno()],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+    with process:
+        try:
+            assert process.wait(PATIENCE) == 1
+        finally:
+            process.kill()
+        assert process.stderr is not None
+        assert process.stderr.read() == "its device cannot be used: Mooncake returned -2\n"
 
 
 def test_a_launcher_that_has_gone_ends_the_host() -> None:
