@@ -64,7 +64,7 @@ def find_engine() -> TransferEngine:
             return TransferEngine(folder / _MODULE)
     raise EnvironmentLacks(
         "no transfer can start: Mooncake's transfer engine is missing",
-        "pip install 'rocelab[transfers]', or run ./scripts/setup",
+        "pip install 'rocelab[transfers]'; for the VM, run ./scripts/setup",
     )
 
 
