@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 SPRAYED: Final = 4
 """If each link of a flow lacks more than a quarter of the packets that it has, the flow was sprayed over them."""
+_OVERLAP: Final = 1.125
+"""Packets of the other links for each PSN that a link lacks, at most: more are the same packets again."""
+_EDGES: Final = 8
+"""Further packets for each link: those before its first packet, and after its last one."""
 Link = tuple[int, int]
 
 
@@ -67,8 +71,12 @@ def _again(flows: Flows, missing: Sequence[int]) -> set[int]:
     return found
 
 
-def captured_beside(flows: Flows, missing: Sequence[int]) -> dict[int, int]:
-    """Return, by flow that was sprayed over parallel links, its missing PSNs that the other links captured."""
+def captured_beside(flows: Flows, missing: Sequence[int], again: Sequence[int]) -> dict[int, int]:
+    """Return, by flow that was sprayed over parallel links, its missing PSNs that the other links captured.
+
+    ``again`` is the number of packets by flow that were late or retransmitted. If the other links have clearly more
+    packets than a link lacks, they have the same ones, and each captured only some of them.
+    """
     found: dict[int, int] = {}
     for alike in flows.alike():
         parallel: dict[tuple[int, ...], list[int]] = defaultdict(list)
@@ -78,7 +86,11 @@ def captured_beside(flows: Flows, missing: Sequence[int]) -> dict[int, int]:
         for members in parallel.values():
             packets = {flow: int(flows.sums["packets"][flow]) for flow in members}
             everywhere = sum(packets.values())
-            found |= {flow: min(missing[flow], everywhere - own) for flow, own in packets.items() if everywhere > own}
+            once = everywhere - sum(again[flow] for flow in members)
+            if all(once - own <= _OVERLAP * missing[flow] + _EDGES * len(members) for flow, own in packets.items()):
+                found |= {
+                    flow: min(missing[flow], everywhere - own) for flow, own in packets.items() if everywhere > own
+                }
     return found
 
 

@@ -310,7 +310,9 @@ class _Report:
 
     @cached_property
     def _beside(self) -> dict[int, int]:
-        return captured_beside(self._of.flows, self._missing)
+        counts = self._of.order.counts[: len(self._of.flows)]
+        again = counts[:, [COUNTS.index("late"), COUNTS.index("resent")]].sum(axis=1)
+        return captured_beside(self._of.flows, self._missing, again.tolist())
 
     @cached_property
     def _arriving(self) -> set[tuple[int, tuple[int, ...]]]:
