@@ -241,11 +241,14 @@ class Sequence:
             self._credit(psn + 1 & PSN_MASK if ahead < 0 else self.front)
 
     def _is_new(self, requests: list[PsnRequest], psn: int, msn: int) -> bool:
-        """Return whether an ACK belongs to a connection that began with these requests of the current episode."""
+        """Return whether an ACK belongs to a connection that began with these requests of the current episode.
+
+        It counts no more messages than they have. An ACK of the old connection that arrived late counts more.
+        """
         return (
             distance(psn, self._acked) < 0 <= distance(psn, requests[0].psn)
             and distance(psn, self._previous) <= 0
-            and msn <= len(requests) + 1
+            and msn <= 1 + sum(distance(request.psn, psn) <= 0 for request in requests)
         )
 
     def _redo(self, episode: _Episode) -> None:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from lab.wire.opcodes import Opcode
 from tests.unit.analysis import packets
-from tests.unit.analysis.stories import NAK, requests, timed
+from tests.unit.analysis.stories import MS, NAK, requests, timed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,3 +87,15 @@ def test_requests_whose_acks_were_lost_are_retransmitted(acked: int) -> None:
     facts = timed(*story)
     assert [step.psn for step in facts.go_back_n] == [acked - 49]
     assert requests(facts).messages == {"SEND": 100}
+
+
+def test_a_late_ack_with_the_messages_of_the_old_connection_is_none_of_a_new_one() -> None:
+    """PSNs 3 to 29 are sent again, and then an ACK of PSN 10 arrives that another link delayed: its MSN is 11."""
+    story = connection(range(30))
+    story += [(MS + psn * US, 0, packets.send(psn)) for psn in range(3, 30)]
+    aeth = (31 << 24 | 11).to_bytes(4)
+    story.append((MS + 20 * US + 1, 0, packets.rocev2(packets.BACK, Opcode.RC_ACKNOWLEDGE, packets.QP1, 10, aeth)))
+    story.append((2 * MS, 0, packets.ack(29)))
+    facts = timed(*sorted(story))
+    assert [step.psn for step in facts.go_back_n] == [3]
+    assert requests(facts).messages == {"SEND": 30}
