@@ -54,6 +54,8 @@ _KEPT: Final = 4096
 """Flows whose loop is kept."""
 _FARTHEST: Final = 8
 """This many different TTLs of a packet at one link are a loop: a path through five stages has six."""
+_CNP_RETURNS: Final = _FARTHEST - 1
+"""Returns that are a loop of CNPs, which have no PSN: different ones, on paths of different lengths, look alike."""
 _ALIKE: Final = 16
 """Identical requests that are a loop, each ``AT_ONCE`` after the one before. Mirrors show up to four."""
 _SLOW: Final = 1_000_000
@@ -83,7 +85,8 @@ class Macs(NamedTuple):
 class Passes:
     """One transmission at one link: the number of passes, and the MAC addresses of each.
 
-    ``hops`` is the decrease of the TTL between two passes with the same MAC addresses, 0 before it repeats. ``top``
+    ``hops`` is the decrease of the TTL between two passes with the same MAC addresses, 0 before it repeats. A packet
+    that is sent again, over paths of different lengths, has the same few TTLs again: only lower ones count. ``top``
     is the first TTL, and ``step`` the decrease from one pass to the next. TTLs are sums of the outer and the inner
     one; ``inner`` has the inner ones. ``certain``: nothing else than a loop explains the passes.
     """
@@ -93,10 +96,12 @@ class Passes:
     step: int = 0
     hops: int = 0
     returned: int = 0
-    last: dict[Macs, int] = field(default_factory=dict)
+    lowest: dict[Macs, int] = field(default_factory=dict)
     ttls: set[int] = field(default_factory=set)
     inner: set[int] = field(default_factory=set)
     certain: bool = True
+    enough: int = 2
+    """Returns that are a loop, if it was seen in one direction."""
 
     def add(self, ttl: int, macs: Macs, inner: int = 0) -> None:
         """Add one pass."""
@@ -106,11 +111,11 @@ class Passes:
         else:
             self.top = ttl
         self.count += 1
-        before = self.last.get(macs)
-        if before is not None and before - ttl >= _ROUND:
+        before = self.lowest.get(macs, ttl)
+        if before - ttl >= _ROUND:
             self.returned += 1
             self.hops = before - ttl
-        self.last[macs] = ttl
+        self.lowest[macs] = min(before, ttl)
         self.ttls.add(ttl)
 
     @property
@@ -121,17 +126,17 @@ class Passes:
     @property
     def turned(self) -> bool:
         """Whether the packet also passed in the reverse direction, between the same MAC addresses."""
-        return turns(self.last)
+        return turns(self.lowest)
 
     @property
     def circles(self) -> bool:
         """Whether the packet is in a loop.
 
         If it was seen in both directions, one repetition between the same MAC addresses is enough. Otherwise two are
-        needed, because a retransmission may have taken a longer path. Without known addresses, the number of TTLs
-        decides.
+        needed, because a retransmission may have taken a longer path, and more for CNPs. Without known addresses, the
+        number of TTLs decides.
         """
-        return self.returned >= (1 if self.turned else 2) or len(self.ttls) >= _FARTHEST
+        return self.returned >= (1 if self.turned else self.enough) or len(self.ttls) >= _FARTHEST
 
 
 class _Run(NamedTuple):
@@ -364,9 +369,10 @@ class Loops:
         return passes.count + (int(self._ttl[flow]) - 1 - passes.top == passes.step > 0)
 
     def _pass(self, key: tuple[int, ...], time: int, ttl: int, inner: int, macs: Macs) -> None:
-        seen, passes = self._seen.pop(key, (time, Passes()))
+        fresh = Passes(enough=_CNP_RETURNS) if ops.CNP[key[2]] else Passes()
+        seen, passes = self._seen.pop(key, (time, fresh))
         if time - seen > _WITHIN:
-            passes = Passes()
+            passes = fresh
         before = passes.circles
         passes.add(ttl, macs, inner)
         self._seen[key] = time, passes  # moved to the end: the newest are last
@@ -414,6 +420,6 @@ def _links(found: Loops, flows: Flows, members: Sequence[int], links: Sequence[s
         by_link[flows.key(flow).interface].append(flow)
     for interface, here in by_link.items():
         passes = [found.passes[flow][1] for flow in here]
-        ends = dict.fromkeys(mac(end) for each in passes for macs in each.last for end in macs)
-        turned = turns(macs for each in passes for macs in each.last)
+        ends = dict.fromkeys(mac(end) for each in passes for macs in each.lowest for end in macs)
+        turned = turns(macs for each in passes for macs in each.lowest)
         yield LoopLink(link=links[interface], times=sum(map(found.times, here)), turned=turned, macs=tuple(ends))

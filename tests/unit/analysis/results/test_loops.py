@@ -135,6 +135,35 @@ def test_a_retransmission_over_a_longer_path_is_none() -> None:
     assert not analysed(events).loops
 
 
+def test_requests_that_are_refused_often_over_paths_of_two_lengths_are_in_none() -> None:
+    """RNR NAKs: each retransmission takes one of two paths, longer than that of the requests before."""
+    story = [(psn * US, 0, frame(A, B, 64, psn)) for psn in range(42, 50)]
+    for turn in range(40):
+        at, hops = 100 * US * (turn + 1), 62 if turn % 3 else 60
+        story += [
+            (at, 0, frame(A, B, hops)),
+            (at + US, 0, packets.ack(50, 0x21, path=replace(packets.BACK, hops=hops))),
+        ]
+    assert not analysed(story).loops
+
+
+def test_cnps_over_paths_of_three_lengths_are_in_no_loop() -> None:
+    """They are alike: a CNP has no PSN."""
+    story = [(psn * US, 0, frame(A, B, 64, psn, packets.MARKED)) for psn in range(300)]
+    story += [
+        (turn * 10 * US + 500, 0, packets.congestion(replace(packets.BACK, hops=64 - turn % 3 * 2)))
+        for turn in range(30)
+    ]
+    assert not analysed(sorted(story)).loops
+
+
+def test_a_cnp_in_a_loop_is_found() -> None:
+    """The control: its TTL falls by two with each turn."""
+    cnps = [packets.congestion(replace(packets.BACK, hops=64 - 2 * turn)) for turn in range(30)]
+    (loop,) = analysed([(turn * 10 * US, 0, cnp) for turn, cnp in enumerate(cnps)]).loops
+    assert (loop.hops, loop.links[0].times) == (2, 30)
+
+
 def test_follow_does_not_call_a_loop_sent_again() -> None:
     (track,) = follow(io.BytesIO(capture(between_two(63, 9))), "story", packets.QP2, 50)
     (copy,) = track.copies
