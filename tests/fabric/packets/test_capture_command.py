@@ -65,10 +65,9 @@ def grown(file: Path, size: int) -> None:
 
 
 def heard(file: Path) -> set[int]:
-    """The interfaces with packets so far."""
-    return (
-        {record.interface for record in Reader(io.BytesIO(file.read_bytes()), "so far")} if file.exists() else set()
-    )
+    """The interfaces with packets so far. The file is empty for a moment, which the reader refuses."""
+    octets = file.read_bytes() if file.exists() else b""
+    return {record.interface for record in Reader(io.BytesIO(octets), "so far")} if octets else set()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
