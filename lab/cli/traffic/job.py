@@ -21,6 +21,7 @@ from lab.cli.tables.training_table import phase_table, training_notes, training_
 from lab.cli.traffic.job_explain import explain
 from lab.cli.traffic.job_export import export
 from lab.cli.traffic.job_transfer import transfer
+from lab.cli.traffic.tclass_option import TclassOption
 from lab.errors import ExitCode, UsageError
 from lab.faults.slow_ranks import slowed, slowed_trace
 from lab.jobs.collective_job import lossy_class, received_bps, run_job, too_fast
@@ -96,7 +97,6 @@ LargestOption = Annotated[str | None, typer.Option("--max-size", help="Measure s
 FactorOption = Annotated[int, typer.Option(help="With --max-size: the ratio of one size to the one before.")]
 IterationsOption = Annotated[int, typer.Option(help="Measured steps of each size.")]
 WarmupOption = Annotated[int, typer.Option(help="Steps of each size before the measured ones.")]
-TclassOption = Annotated[int, typer.Option(help="IP traffic class: DSCP * 4 + ECN. 106 is DSCP 26 and ECT(0).")]
 
 
 def _command(collective: Collective) -> Callable[..., None]:

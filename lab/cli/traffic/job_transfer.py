@@ -15,6 +15,7 @@ from lab.cli.kit.output import JsonFlag, print_json, stdout
 from lab.cli.kit.progress import stages
 from lab.cli.kit.warnings import warn
 from lab.cli.tables.transfer_table import transfer_notes, transfer_table
+from lab.cli.traffic.tclass_option import TclassOption
 from lab.errors import ExitCode, UsageError
 from lab.jobs.collective_job import lossy_class, too_fast
 from lab.jobs.rank_placement import nic_links
@@ -53,9 +54,7 @@ def transfer(
         int | None, typer.Option(help="Seed of random arrivals. \\[default: equal intervals]", show_default=False)
     ] = None,
     read: Annotated[bool, typer.Option("--read", help="Read from the targets instead of writing to them.")] = False,
-    tclass: Annotated[
-        int, typer.Option(help="IP traffic class: DSCP * 4 + ECN. 106 is DSCP 26 and ECT(0).")
-    ] = DEFAULT_TCLASS,
+    tclass: TclassOption = DEFAULT_TCLASS,
     name: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:

@@ -15,6 +15,7 @@ from lab.cli.kit.option_value import read_value
 from lab.cli.kit.output import JsonFlag, print_json, stdout, table
 from lab.cli.kit.progress import stages
 from lab.cli.kit.warnings import warn
+from lab.cli.traffic.tclass_option import TclassOption
 from lab.dataplane.counters import dropped_packets
 from lab.dataplane.limited_qps import limited_qps
 from lab.dataplane.port_maps import open_maps
@@ -54,7 +55,6 @@ LatencyVerbOption = Annotated[
     Verb,
     typer.Option(help="RDMA operation. A read transfers from DST; a write makes both programs poll."),
 ]
-TclassOption = Annotated[int, typer.Option(help="IP traffic class: DSCP * 4 + ECN. 106 is DSCP 26 and ECT(0).")]
 MtuOption = Annotated[int | None, typer.Option(help="Payload per packet, 256 to 4096. \\[default: the largest]")]
 TimeoutOption = Annotated[int, typer.Option("--qp-timeout", help="Retransmit after 4.096 us * 2^N without an ACK.")]
 
