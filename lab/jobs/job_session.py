@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from lab.errors import OperationFailed
-from lab.jobs import job_failure, rank_program, schedule_program
+from lab.jobs import job_failure, rank_program
 from lab.jobs.bus_bandwidth import RankSteps
 from lab.jobs.pmi_server import PmiServer
 from lab.jobs.rank_schedule import StepTimes
@@ -78,7 +78,7 @@ class Rank:
     argv: process.Argv
     environment: Mapping[str, str]
     plan: bytes = b""
-    """The plan that ``schedule_program`` reads from a descriptor; empty for ``rank_program``."""
+    """The plan that the program reads from a descriptor; empty for ``rank_program``."""
     ready_at: float | None = None
     """When MPI_Init returned, in seconds of CLOCK_MONOTONIC; None before."""
     done: bool = False
@@ -148,7 +148,7 @@ class Rank:
             kept = [theirs.fileno()]
             if self.plan:
                 plan = opened.enter_context(_memory_file(self.plan)).fileno()
-                environment[schedule_program.PLAN] = str(plan)
+                environment[rank_program.PLAN] = str(plan)
                 kept.append(plan)
             within = process.Surroundings(environment=environment, keep=kept)
             program = node.start(self.argv, stdin=pipe, stdout=pipe, stderr=pipe, within=within)

@@ -53,6 +53,8 @@ _BLOCK: Final = 1 << 16
 """Octets that are compared at once."""
 _LOWEST_BITS: Final = int.from_bytes(bytes((1, 0, 0, 0)) * (_BLOCK // ELEMENT_OCTETS), "little")
 """The lowest bit of each element of a block."""
+PLAN: Final = "ROCELAB_PLAN"
+"""The variable with the number of the descriptor that has the plan of a rank, for programs that need one."""
 LAUNCHER_GONE: Final = 3
 """The exit code of a rank whose launcher has ended."""
 

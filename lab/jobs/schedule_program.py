@@ -19,15 +19,13 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.jobs import rank_program
-from lab.jobs.rank_program import ELEMENT_OCTETS, PERIOD, Mpi, pattern, wrong_elements
+from lab.jobs.rank_program import ELEMENT_OCTETS, PERIOD, PLAN, Mpi, pattern, wrong_elements
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
 PROGRESS: Final = 0.001
 """Seconds of a computation between two calls of MPI."""
-PLAN: Final = "ROCELAB_PLAN"
-"""The variable with the number of the descriptor that has the plan."""
 _ERRORS_RETURN: Final = ctypes.c_void_p(0x143)
 _ERROR_IN_STATUS: Final = 19
 _ALIGNMENT: Final = 64

@@ -23,17 +23,14 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from lab.jobs.rank_program import end_with_input, pattern, wrong_elements
+from lab.jobs.rank_program import ELEMENT_OCTETS, PLAN, end_with_input, pattern, wrong_elements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-PLAN: Final = "ROCELAB_PLAN"
-"""The variable with the number of the descriptor that has the plan; that of ``schedule_program``."""
 LOOK: Final = 0.0005
 """Seconds between two looks at the requests under way, by which the end of one is reported late at most."""
 _NICE: Final = 19
-_ELEMENT: Final = 4
 _COMPLETED: Final = 1
 
 
@@ -95,16 +92,20 @@ class TransferHost:
     def __init__(self, engine: Engine, plan: dict[str, Any]) -> None:
         self.engine, self.plan = engine, plan
         self.size: int = plan["size"]
+        self._count = self.size // ELEMENT_OCTETS
         octets = max(1, len(plan["scales"])) * self.size
         self._memory = mmap.mmap(-1, octets)
         if plan["filled"]:
             for slot, scale in enumerate(plan["scales"]):
-                self._memory[slot * self.size : (slot + 1) * self.size] = pattern(scale, 0, self.size // _ELEMENT)
+                self._memory[self._octets_of(slot)] = pattern(scale, 0, self._count)
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         self._must("its device cannot be used", engine.initialize(
             plan["address"], "P2PHANDSHAKE", "rdma", plan["device"]
         ))  # fmt: skip
         self._must("its memory cannot be registered", engine.register_memory(self.address, octets))
+
+    def _octets_of(self, slot: int) -> slice:
+        return slice(slot * self.size, (slot + 1) * self.size)
 
     @staticmethod
     def _must(what: str, code: int) -> None:
@@ -121,7 +122,7 @@ class TransferHost:
         for number, request in enumerate(self.plan["requests"]):
             first.setdefault(request["target"], number)
         for number in first.values():
-            batch = self._begin(number, peers, _ELEMENT)
+            batch = self._begin(number, peers, ELEMENT_OCTETS)
             while not self._is_complete(batch, number, peers):
                 time.sleep(LOOK)
 
@@ -184,9 +185,7 @@ class TransferHost:
         if self.plan["filled"]:
             return 0
         return sum(
-            wrong_elements(
-                self._memory[slot * self.size : (slot + 1) * self.size], pattern(scale, 0, self.size // _ELEMENT)
-            )
+            wrong_elements(self._memory[self._octets_of(slot)], pattern(scale, 0, self._count))
             for slot, scale in enumerate(self.plan["scales"])
         )
 

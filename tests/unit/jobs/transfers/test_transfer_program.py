@@ -20,8 +20,9 @@ import pytest
 
 from lab.jobs.job_session import Rank
 from lab.jobs.pmi_server import PmiServer
+from lab.jobs.rank_program import PLAN
 from lab.jobs.transfers.transfer_job import transfer_result
-from lab.jobs.transfers.transfer_program import PLAN, Engine, Pmi, TransferHost, load_engine, serve
+from lab.jobs.transfers.transfer_program import Engine, Pmi, TransferHost, load_engine, serve
 from lab.jobs.transfers.transfer_spec import TransferSpec, TransferVerb, plans
 from lab.kernel.process.netns import Namespace
 from lab.rdma.measure import Nic
