@@ -20,10 +20,17 @@ def test_a_good_one_passes(tmp_path: Path) -> None:
     assert set(outcomes(tmp_path, "parking-lot", GOOD).values()) == {"pass"}
 
 
+def test_two_ports_whose_pauses_are_in_step_two_to_one_divide_their_share_so(tmp_path: Path) -> None:
+    """Measured in one play of seven, and in one of eight of a model of two ports with one queue."""
+    changes: Tale = {"observe": sent({"h7:eth1": 14.6, "h8:eth1": 10.4})}
+    assert failing(tmp_path, "parking-lot", GOOD, changes) == set()
+
+
 @pytest.mark.parametrize(
     ("changes", "wrong"),
     [
         ({"observe": sent({"h7:eth1": 16, "h8:eth1": 9})}, {"half-at-every-switch"}),
+        ({"observe": sent({"h7:eth1": 14, "h8:eth1": 14})}, {"half-at-every-switch"}),
         ({"observe": sent(dict.fromkeys(WRITERS, 25))}, {"half-at-every-switch", "fairness-matches-the-shares"}),
         ({"observe": {"h8:eth1 rx_prio3_pause": 0}}, {"all-writers-are-paused"}),
         ({"observe": {"spine1:swp1 queue3_drop_headroom_packets": 1}}, {"all-writers-are-paused"}),
