@@ -44,7 +44,7 @@ _SAYINGS: Final = (
         "its NIC ended a QP with an error",
         "is the job's mtu larger than a NIC's active MTU? rocelab exec HOST -- ibv_devinfo",
     ),
-    _Saying("Cannot allocate memory|out of memory", "memory ran out", "use smaller sizes, or fewer ranks"),
+    _Saying("Cannot allocate memory|out of memory", "memory ran out", "use smaller sizes, or fewer hosts"),
     _Saying(
         "cannot open shared object file|undefined symbol", "a shared library cannot be loaded", "run ./scripts/setup"
     ),
@@ -75,7 +75,7 @@ def ended_early(ranks: Sequence[Rank]) -> LabError:
     lines = [_NOISE.sub("", line).strip() for line in rank.output().splitlines() if line.strip()]
     last = lines[-1][:_LONGEST] if lines else "it printed nothing"
     return OperationFailed(
-        f"{rank} ended with {rank.code} {rank.progress}: {last}", "the machine may be too busy: use fewer ranks"
+        f"{rank} ended with {rank.code} {rank.progress}: {last}", "the machine may be too busy: use fewer hosts"
     )
 
 

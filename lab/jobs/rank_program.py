@@ -195,33 +195,51 @@ def run_size(mpi: Mpi, collective: str, size: int, steps: tuple[int, int], tell:
     tell({"size": size, "begin_ns": begins, "end_ns": ends, "wrong": wrong})
 
 
-def end_with_input(done: threading.Event) -> None:
-    """End this program when standard input ends, whatever MPI is waiting for."""
-    while os.read(0, 64):
-        pass
-    os._exit(0 if done.is_set() else LAUNCHER_GONE)
+class LauncherLink:
+    """The program's side of its launcher: its reports, its plan, and its end.
+
+    Reports go where standard output went, and standard output then goes where errors go. The program ends when its
+    standard input does, whatever MPI is waiting for.
+    """
+
+    def __init__(self) -> None:
+        self._reports = os.fdopen(os.dup(1), "w", buffering=1, encoding="ascii")
+        os.dup2(2, 1)
+        self._done = threading.Event()
+        self._end = threading.Thread(target=self._end_with_input, daemon=True)
+        self._end.start()
+
+    def _end_with_input(self) -> None:
+        while os.read(0, 64):
+            pass
+        os._exit(0 if self._done.is_set() else LAUNCHER_GONE)
+
+    def report(self, what: Any) -> None:
+        """Write a report, one line of JSON."""
+        self._reports.write(f"{json.dumps(what)}\n")
+
+    def plan(self) -> Any:
+        """Return the plan of a program that has one; it can be read once."""
+        with os.fdopen(int(os.environ[PLAN]), "rb") as file:
+            return json.loads(file.read())
+
+    def finish(self, rank: int) -> None:
+        """Report that the rank is done. This does not return: the program ends with its standard input."""
+        self._done.set()
+        self.report({"done": rank})
+        self._end.join()
 
 
 def main(words: Sequence[str]) -> None:
     """Run a job: ``LIBRARY COLLECTIVE WARMUP ITERATIONS SIZE...``."""
     library, collective, warmup, iterations, *sizes = words
-    results = os.fdopen(os.dup(1), "w", buffering=1, encoding="ascii")
-    os.dup2(2, 1)
-    done = threading.Event()
-    end = threading.Thread(target=end_with_input, args=[done], daemon=True)
-    end.start()
-
-    def tell(what: Any) -> None:
-        results.write(f"{json.dumps(what)}\n")
-
+    launcher = LauncherLink()
     mpi = Mpi(library)
-    tell({"ready_ns": time.monotonic_ns()})
+    launcher.report({"ready_ns": time.monotonic_ns()})
     for size in map(int, sizes):
-        run_size(mpi, collective, size, (int(warmup), int(iterations)), tell)
+        run_size(mpi, collective, size, (int(warmup), int(iterations)), launcher.report)
     mpi.barrier()
-    done.set()
-    tell({"done": mpi.rank})
-    end.join()
+    launcher.finish(mpi.rank)
 
 
 if __name__ == "__main__":

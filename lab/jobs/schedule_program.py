@@ -12,14 +12,11 @@ Every buffer that was received is compared with what its senders must have sent,
 from __future__ import annotations
 
 import ctypes
-import json
-import os
-import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.jobs import rank_program
-from lab.jobs.rank_program import ELEMENT_OCTETS, PERIOD, PLAN, Mpi, pattern, wrong_elements
+from lab.jobs.rank_program import ELEMENT_OCTETS, PERIOD, Mpi, pattern, wrong_elements
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -301,32 +298,21 @@ class StepRunner:
 def main(words: Sequence[str]) -> None:
     """Run a job: ``LIBRARY``; the plan is in the file whose descriptor the variable ``PLAN`` names."""
     (library,) = words
-    results = os.fdopen(os.dup(1), "w", buffering=1, encoding="ascii")
-    os.dup2(2, 1)
-    done = threading.Event()
-    end = threading.Thread(target=rank_program.end_with_input, args=[done], daemon=True)
-    end.start()
-
-    def tell(what: Any) -> None:
-        results.write(f"{json.dumps(what)}\n")
-
-    with os.fdopen(int(os.environ[PLAN]), "rb") as file:
-        plan = json.loads(file.read())
+    launcher = rank_program.LauncherLink()
+    plan = launcher.plan()
     mpi = ScheduleMpi(library)
     runner = StepRunner(mpi, plan)
     mpi.barrier()
-    tell({"ready_ns": time.monotonic_ns()})
+    launcher.report({"ready_ns": time.monotonic_ns()})
     wrong = 0
     for step, number in enumerate(plan["steps"]):
-        tell({"begun": step})
+        launcher.report({"begun": step})
         variant = runner.variants[number]
         begin, ended, times = runner.run(variant, step)
         wrong += runner.wrong(variant, step)
         if step >= plan["warmup"]:
             relative = [[one - begin, other - begin] for one, other in times]
-            tell({"begin_ns": begin, "end_ns": ended, "operations": relative, "wrong": wrong})
+            launcher.report({"begin_ns": begin, "end_ns": ended, "operations": relative, "wrong": wrong})
             wrong = 0
     mpi.barrier()
-    done.set()
-    tell({"done": mpi.rank})
-    end.join()
+    launcher.finish(mpi.rank)

@@ -13,17 +13,15 @@ from __future__ import annotations
 import ctypes
 import importlib.machinery
 import importlib.util
-import json
 import mmap
 import os
 import socket
 import sys
-import threading
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from lab.jobs.rank_program import ELEMENT_OCTETS, PLAN, end_with_input, pattern, wrong_elements
+from lab.jobs.rank_program import ELEMENT_OCTETS, LauncherLink, pattern, wrong_elements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -219,26 +217,14 @@ def load_engine(module: str) -> Engine:
 def main(words: Sequence[str]) -> None:
     """Run one host: ``MODULE``, Mooncake's extension module."""
     (module,) = words
-    results = os.fdopen(os.dup(1), "w", buffering=1, encoding="ascii")
-    os.dup2(2, 1)
+    launcher = LauncherLink()
     os.nice(_NICE)
-    done = threading.Event()
-    end = threading.Thread(target=end_with_input, args=[done], daemon=True)
-    end.start()
-
-    def tell(what: Any) -> None:
-        results.write(f"{json.dumps(what)}\n")
-
     rank = int(os.environ["PMI_RANK"])
-    with os.fdopen(int(os.environ[PLAN]), "rb") as file:
-        plan = json.loads(file.read())
     try:
-        host = TransferHost(load_engine(module), plan)
-        serve(host, rank, Pmi(socket.socket(fileno=int(os.environ["PMI_FD"]))), tell)
+        host = TransferHost(load_engine(module), launcher.plan())
+        serve(host, rank, Pmi(socket.socket(fileno=int(os.environ["PMI_FD"]))), launcher.report)
     except (SystemExit, OSError) as error:
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()
         os._exit(1)  # without the engine's destructor, which waits for its threads, and prints after the error
-    done.set()
-    tell({"done": rank})
-    end.join()
+    launcher.finish(rank)

@@ -228,3 +228,14 @@ def test_a_rank_ends_with_its_launcher() -> None:
         assert program.stdin is not None
         program.stdin.close()
         assert program.wait(PATIENCE) == rank_program.LAUNCHER_GONE
+
+
+@pytest.mark.parametrize(
+    ("output", "remedy"),
+    [("", "the machine may be too busy: use fewer hosts"), ("Cannot allocate memory", "fewer hosts")],
+)
+def test_a_remedy_suits_transfers_as_well(output: str, remedy: str) -> None:
+    """A transfer has hosts and no ``--ranks``."""
+    with pytest.raises(OperationFailed) as caught:
+        run(ranks(f"import sys; sys.stderr.write({output!r}); sys.exit(5)", WAITING))
+    assert caught.value.remedy.endswith(remedy)
