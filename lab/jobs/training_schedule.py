@@ -133,7 +133,7 @@ class _RankSteps:
         step, tag = (1 if forward else -1), 2 * micro_batch + (not forward)
         stage, spec = self.place.stage, self.spec
         before, after = self._stage(stage - step), self._stage(stage + step)
-        octets = spec.pipeline.activations if spec.pipeline is not None else 0
+        octets = _whole(spec.pipeline.activations) if spec.pipeline is not None else 0
         if before is not None:
             message = self.add(OperationKind.RECEIVE, Phase.PIPELINE, after=(), peer=before, tag=tag, size=octets)
             self.last = (*self.last, message)
@@ -194,6 +194,11 @@ def _fitted(size: int, kind: OperationKind, ranks: int) -> int:
     return max(unit, size - size % unit)
 
 
+def _whole(size: int) -> int:
+    """Return the bytes of the whole elements in a message."""
+    return size - size % ELEMENT_OCTETS
+
+
 def pass_order(stage: int, stages: int, micro_batches: int) -> Iterator[tuple[Phase, int]]:
     """Yield the forward and backward passes of a stage in the order 1F1B."""
     ahead = min(stages - stage - 1, micro_batches)
@@ -248,7 +253,8 @@ def _rank_step(rank: _RankSteps, *, saves: bool) -> tuple[Operation, ...]:
     spec, layout = rank.spec, rank.layout
     storage = len(layout.places)
     if spec.storage is not None and spec.storage.load and rank.place.stage == 0:
-        rank.then(OperationKind.RECEIVE, Phase.LOAD, peer=storage, tag=_STORAGE_TAG, size=spec.storage.load)
+        size = _whole(spec.storage.load)
+        rank.then(OperationKind.RECEIVE, Phase.LOAD, peer=storage, tag=_STORAGE_TAG, size=size)
     passes = list(pass_order(rank.place.stage, layout.stages, spec.microbatches))
     backward: list[int] = []
     buckets = spec.buckets(len(layout.places))
@@ -261,7 +267,7 @@ def _rank_step(rank: _RankSteps, *, saves: bool) -> tuple[Operation, ...]:
     rank.gradients(backward)
     rank.collective(Phase.NORM, OperationKind.ALLREDUCE, ELEMENT_OCTETS)
     if saves and spec.storage is not None:
-        size = spec.storage.checkpoint
+        size = _whole(spec.storage.checkpoint or 0)
         rank.then(OperationKind.SEND, Phase.CHECKPOINT, peer=storage, tag=_STORAGE_TAG + 1, size=size)
     return tuple(rank.operations)
 
@@ -272,8 +278,9 @@ def _storage_step(spec: TrainingSpec, layout: _Layout, *, saves: bool) -> tuple[
     assert storage is not None  # noqa: S101 - its caller looked
     made = []
     if storage.load:
+        size = _whole(storage.load)
         made += [
-            Operation(kind=OperationKind.SEND, phase=Phase.LOAD, peer=rank, tag=_STORAGE_TAG, size=storage.load)
+            Operation(kind=OperationKind.SEND, phase=Phase.LOAD, peer=rank, tag=_STORAGE_TAG, size=size)
             for rank, place in enumerate(layout.places)
             if place.stage == 0
         ]
@@ -284,7 +291,7 @@ def _storage_step(spec: TrainingSpec, layout: _Layout, *, saves: bool) -> tuple[
                 phase=Phase.CHECKPOINT,
                 peer=rank,
                 tag=_STORAGE_TAG + 1,
-                size=storage.checkpoint or 0,
+                size=_whole(storage.checkpoint or 0),
             )
             for rank in range(len(layout.places))
         ]

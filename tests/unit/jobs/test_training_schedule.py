@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from lab.errors import UsageError
+from lab.jobs.rank_program import ELEMENT_OCTETS
 from lab.jobs.rank_schedule import JobSchedule, Operation, OperationKind, Phase, check_schedule
 from lab.jobs.schedule_arithmetic import step_seconds, transfers
 from lab.jobs.training_schedule import pass_order, training_schedule
@@ -68,6 +69,19 @@ def test_each_phase_moves_its_bytes() -> None:
     assert received(made, Phase.LOAD) == 4 * 60_000
     assert [received(made, Phase.CHECKPOINT, variant) for variant in (0, 1)] == [0, 8 * 200_000]
     assert made.steps == (0, 0, 1, 0, 1, 0)
+
+
+def test_messages_have_whole_elements() -> None:
+    """A rank would otherwise receive less than its buffer has, and count the rest as a wrong element."""
+    text = ALL.replace("activations: 100000", "activations: 12583")
+    made = schedule(text + "storage: {host: h9, load: 60001, checkpoint: 200003, every: 2}\n")
+    sizes = {each.phase: each.size for variant in made.variants for rank in variant for each in rank if each.size}
+    assert {phase: sizes[phase] for phase in (Phase.PIPELINE, Phase.LOAD, Phase.CHECKPOINT)} == {
+        Phase.PIPELINE: 12580,
+        Phase.LOAD: 60000,
+        Phase.CHECKPOINT: 200000,
+    }
+    assert not any(size % ELEMENT_OCTETS for size in sizes.values())
 
 
 def test_a_rank_computes_for_its_time_a_third_of_it_forward() -> None:
