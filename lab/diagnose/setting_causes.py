@@ -110,7 +110,8 @@ def _with_remedy(cause: Found, found: Diagnosis, paths: RoutePaths) -> Found:
         and not (is_state(each) or is_unlearned(each))
         and any(matches(place, _place_of(each)) for place in cause.places)
     ]
-    ports = {_place_of(each) for each in mine}
+    used = [each for each in mine if not _is_definition(each)]
+    ports = {_place_of(each) for each in used or mine}
     if len(ports) == 1 and len(cause.places) == 1 and {port.partition(":")[0] for port in ports} == {*cause.places}:
         cause = replace(cause, places=tuple(ports))
     if mine and cause.cause == _FEWER_PATHS:

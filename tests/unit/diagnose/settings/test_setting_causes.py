@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.diagnose.causes.cause_table import CAUSES
-from lab.diagnose.causes.setting_fixes import remedy
+from lab.diagnose.causes.setting_fixes import remedies, remedy
 from lab.diagnose.causes.setting_kinds import INFERRED, SETTING_KINDS, kind_of
 from lab.diagnose.consequences import RoutePaths
 from lab.diagnose.conservation.locations import Location, PacketEffect
@@ -141,6 +141,16 @@ def test_a_cause_of_a_node_is_at_the_only_port_whose_setting_differs() -> None:
     assert [each.places for each in diagnosed([differs], causes=[mapped]).causes] == [("leaf1:swp1",)]
     other = replace(differs, object="port swp2", interface="swp2")
     assert [each.places for each in diagnosed([differs, other], causes=[mapped]).causes] == [("leaf1",)]
+
+
+@pytest.mark.parametrize("definition", ["route-map LP permit 10", "ip prefix-list NO seq 5 deny 10.0.0.0/31"])
+def test_what_a_node_defines_for_a_port_leaves_the_place_at_the_port(definition: str) -> None:
+    """With the plan, the route map and its lines are listed, too: those belong to no port."""
+    used = setting("leaf1", "frr router bgp 7 / neighbor swp1 route-map LP in", interface="swp1", against="plan")
+    defined = setting("leaf1", f"frr {definition}", against="plan")
+    (found,) = diagnosed([used, defined], causes=[cause("one-path-only", "leaf1")]).causes
+    assert found.places == ("leaf1:swp1",)
+    assert found.fix == "; ".join(remedies([used, defined]))
 
 
 def test_settings_of_several_kinds_are_one_of_them() -> None:
