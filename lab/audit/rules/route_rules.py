@@ -198,8 +198,8 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
     A route to fewer addresses takes precedence over those that are learned (RFC 1812 section 5.2.4.3), as a blackhole
     or over one path of several. A default route does if its node has that of most nodes, too, with a larger metric in
     the same table. Routes that drop packets are returned even if they lead to no node. Routes that together are the
-    default route of siblings are not, nor are those that drop packets to an aggregate of the node's own networks: it
-    has to discard packets to other addresses in the aggregate (RFC 4632 section 5.1).
+    default route of siblings are not, nor are those that drop packets to an aggregate of networks to which the node
+    has longer routes: it has to discard packets to other addresses in the aggregate (RFC 4632 section 5.1).
     """
     targets = {
         ip_interface(each.address).ip
@@ -243,8 +243,9 @@ def _takes_precedence(route: RouteAudit, targets: Collection[IPv4Address | IPv6A
     network = ip_network(route.prefix, strict=False)
     if network == _ZEROCONF or not (targets or route.type in DROPPING):
         return False
-    attached = (ip_interface(each.address).network for each in node.addresses)
-    longer = [each for each in attached if each.prefixlen > network.prefixlen]
+    routed = [ip_network(each.prefix, strict=False) for each in node.routes if each.table == route.table]
+    attached = [ip_interface(each.address).network for each in node.addresses]
+    longer = [each for each in (*routed, *attached) if each.prefixlen > network.prefixlen]
     is_aggregate = bool(targets) and all(any(target in each for each in longer) for target in targets)
     return not (route.type in DROPPING and is_aggregate)
 

@@ -21,9 +21,14 @@ _SOURCE: Final = re.compile(r"(?:^| )src \S+")
 _MTU: Final = re.compile(r"(?:^| )mtu \d+")
 _HOP_LIMIT: Final = re.compile(r"(?:^| )hoplimit \d+")
 _METRIC: Final = re.compile(
-    r'"(mtu|window|ssthresh|cwnd|advmss|reordering|hoplimit|initcwnd|initrwnd|quickack)": (\d+)'
+    r'"(mtu|window|rtt|rttvar|ssthresh|cwnd|advmss|reordering|hoplimit|initcwnd|rto_min|initrwnd|quickack|congestion'
+    r'|fastopen_no_cookie|ecn|tcp_usec_ts)": ("?)([\w-]+)\2'
 )
-"""A metric that ip-route(8) takes by the name and in the unit of its JSON."""
+"""A metric in the JSON of ip-route(8): its name, and its value, which is null for a feature."""
+_TIMES: Final = frozenset({"rtt", "rttvar", "rto_min"})
+"""Metrics in milliseconds."""
+_CONGESTION: Final = "congestion"
+_NO_VALUE: Final = "null"
 _LEADING: Final = {"presence": 0, "next hops": 1, "gateway": 2}
 """Settings of a route, from the one that says most."""
 _GATEWAY: Final = re.compile(r"^([0-9a-f.:]+) of \S+?(?:, protocol (\S+))?$")
@@ -104,9 +109,16 @@ def words_as_it_is(route: RouteAudit) -> str:
         f"proto {route.protocol}" if route.protocol else "",
         f"scope {scope}" if version == 4 and scope in {"link", "host"} else "",
         f"src {source}" if source else "",
-        *(" ".join(each) for each in _METRIC.findall(route.options.get("metrics", ""))),
+        *(_metric(name, value) for name, _, value in _METRIC.findall(route.options.get("metrics", ""))),
         through[0] if len(through) == 1 else " ".join(f"nexthop {each}" for each in through),
     )))  # fmt: skip
+
+
+def _metric(name: str, value: str) -> str:
+    """Return a metric as ip-route(8) takes it, whose output has other names and no units."""
+    if value == _NO_VALUE:
+        return f"features {name}"
+    return f"{'congctl' if name == _CONGESTION else name} {value}{'ms' if name in _TIMES else ''}"
 
 
 def _is_weighted(setting: DifferingSetting) -> bool:

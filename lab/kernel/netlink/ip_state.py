@@ -27,6 +27,7 @@ _FIRST_DAEMON: Final = 186
 _UNICAST: Final = "1"
 """The type of unicast routes in ``ip -N``. The kernel creates all other types with an address."""
 _STATE: Final = {"linkdown", "dead"}
+_TUNNEL_END: Final = "encap dst"
 _NEVER_READ: Final = " pref medium"
 """Printed for a route as state; ``ip`` does not accept it back."""
 
@@ -37,15 +38,26 @@ def ask(namespace: Namespace, *words: str) -> Any:
 
 
 def documents(said: str, count: int) -> list[Any]:
-    """Parse concatenated JSON documents, padded to ``count``: some versions of ip print nothing for an empty list."""
+    """Parse concatenated JSON documents, padded to ``count``: some versions of ip print nothing for an empty list.
+
+    Of a route through a tunnel, iproute2 prints ``dst`` twice. The first is the prefix of the route. The second is
+    the end of the tunnel, which is called ``encap dst``.
+    """
     found: list[Any] = []
-    decoder = json.JSONDecoder()
+    decoder = json.JSONDecoder(object_pairs_hook=_object)
     rest = said.lstrip()
     while rest:
         document, end = decoder.raw_decode(rest)
         found.append(document)
         rest = rest[end:].lstrip()
     return found + [[]] * (count - len(found))
+
+
+def _object(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        found[_TUNNEL_END if name == "dst" and "encap" in found and "dst" in found else name] = value
+    return found
 
 
 def change(namespace: Namespace, version: str, lines: Sequence[str]) -> None:

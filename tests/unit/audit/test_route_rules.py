@@ -48,14 +48,21 @@ def test_a_route_that_drops_packets_is_a_difference_wherever_it_leads(kind: str)
     ]
 
 
-def test_a_switch_may_discard_what_is_in_its_aggregate_and_in_none_of_its_networks() -> None:
-    def differing(prefix: str) -> list[str]:
+def test_a_switch_may_discard_what_is_in_its_aggregate_and_in_no_network_that_it_has_a_route_to() -> None:
+    """Of its own networks, or, as a border leaf does, of those of the whole fabric."""
+
+    def differing(prefix: str, lost: str = "") -> list[str]:
         route = RouteAudit(prefix, "main", "", "blackhole", "static", ())
-        return [each[1] for each in changed("leaf1", lambda node: replace(node, routes=(*node.routes, route)))]
+
+        def change(node: NodeAudit) -> NodeAudit:
+            return replace(node, routes=(*(each for each in node.routes if each.prefix != lost), route))
+
+        return [each[1] for each in changed("leaf1", change) if each[2] == "presence" and each[1] != f"route {lost}"]
 
     assert differing("10.0.0.0/30") == []  # 10.0.0.0/31 and 10.0.0.2/31
-    assert differing("10.0.0.0/29") == ["route 10.0.0.0/29"]
     assert differing("10.0.0.0/31") == ["route 10.0.0.0/31"]
+    assert differing("10.0.0.0/16") == []
+    assert differing("10.0.0.0/16", lost="10.0.0.4/31") == ["route 10.0.0.0/16"]
 
 
 def test_routes_that_together_are_the_default_route_replace_it() -> None:

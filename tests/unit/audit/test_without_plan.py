@@ -94,8 +94,8 @@ def test_a_healthy_fabric_has_no_differences(file: str) -> None:
             "10.0.0.3/32", "main", "", "unicast", "boot", ("via fe80::1 dev swp4",)))),
          ("spine1", "route 10.0.0.3/32", "presence", "present: via fe80::1 dev swp4", "absent")),
         ("leaf1", lambda node: replace(node, routes=(*node.routes, RouteAudit(
-            "10.0.0.8/29", "main", "", "prohibit", "boot", ()))),
-         ("leaf1", "route 10.0.0.8/29", "presence", "present: prohibit", "absent")),
+            "10.0.0.9/32", "main", "", "prohibit", "boot", ()))),
+         ("leaf1", "route 10.0.0.9/32", "presence", "present: prohibit", "absent")),
         ("leaf1", lambda node: replace(node, sysctls=(*node.sysctls[:3], replace(node.sysctls[3], value="2"),
                                                       *node.sysctls[4:])),
          ("leaf1", "sysctl net.ipv4.conf.swp3.rp_filter", "value", "2", "0")),

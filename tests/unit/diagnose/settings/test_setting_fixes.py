@@ -236,15 +236,20 @@ def test_a_route_is_not_deleted_if_its_right_gateway_is_not_known() -> None:
 
 
 def test_a_route_keeps_its_other_metrics() -> None:
-    options = {"metrics": '[{"mtu": 1400, "advmss": 1000, "hoplimit": 3, "ecn": null}]', "prefsrc": "10.77.0.1"}
+    metrics = (
+        '[{"mtu": 1400, "advmss": 1000, "hoplimit": 3, "ecn": null, "rto_min": 300, "congestion": "reno", "x": 1}]'
+    )
+    options = {"metrics": metrics, "prefsrc": "10.77.0.1"}
     route = RouteAudit("10.0.0.0/8", "main", "", "unicast", "static", ("via 10.0.0.0 dev eth1",), options)
     source = setting("h1", "route 10.0.0.0/8", "prefsrc", value="10.77.0.1", expected="10.0.0.1")
     source = replace(source, route=words_as_it_is(route))
     start, end = "rocelab exec h1 -- ip route replace 10.0.0.0/8", "via 10.0.0.0 dev eth1"
-    assert remedies([source]) == [f"{start} proto static mtu 1400 advmss 1000 hoplimit 3 {end}"]
+    others = "advmss 1000 features ecn rto_min 300ms congctl reno"
+    with_limit = others.replace("1000", "1000 hoplimit 3")
+    assert remedies([source]) == [f"{start} proto static mtu 1400 {with_limit} {end}"]
     mtu = replace(source, setting="mtu", value="1400", expected="9000")
     limit = replace(source, setting="hop limit", value="3", expected="64")
-    assert remedies([source, mtu, limit]) == [f"{start} hoplimit 64 proto static advmss 1000 {end}"]
+    assert remedies([source, mtu, limit]) == [f"{start} hoplimit 64 proto static {others} {end}"]
     assert not words_as_it_is(replace(route, options={"encap": "mpls"}))
 
 
