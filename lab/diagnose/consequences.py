@@ -26,6 +26,8 @@ TIMERS: Final = frozenset({"hold time", "keepalive"})
 """Settings of a session that take no path away."""
 _QUIET_LINE: Final = re.compile(r"(^| )(timers|bfd|description|log|advertisement-interval)( |$)")
 """In lines of FRR's configuration that take no path away."""
+_OF_BFD: Final = re.compile(r"(^| )bfd( |$)")
+"""In quiet lines that take no path away, but sessions of BFD."""
 _OF_CLASSES: Final = frozenset({
     "class-differs", "pfc-differs", "watchdog-differs", "buffer-differs", "ecn-differs", "scheduler-differs",
     "congestion-control-differs", "hash-differs", "echo-differs", "rdma-device-differs",
@@ -34,6 +36,8 @@ _OF_CLASSES: Final = frozenset({
 _DROPPING: Final = re.compile(r"\b(blackhole|unreachable|prohibit|throw)\b")
 """Types of routes that drop packets (ip-route(8))."""
 _IPV6_OFF: Final = re.compile(r"\.disable_ipv6$")
+_FORWARDING: Final = {"net.ipv4.ip_forward": "ip forwarding", "net.ipv6.conf.all.forwarding": "ipv6 forwarding"}
+"""Sysctls that zebra shows as a line of its configuration, and sets if the line is typed."""
 _SHOWN: Final = 4
 """The maximum number of nodes that an effect names."""
 _LINK_LOCAL: Final = "fe80:"
@@ -55,8 +59,10 @@ def takes_sessions_down(setting: DifferingSetting, session: DifferingSetting) ->
     kind = kind_of(setting)
     if kind is None or kind.cause in _OF_CLASSES or is_state(setting) or is_unlearned(setting):
         return False
-    if setting.kind == "bgp session" or is_quiet(setting):
+    if setting.kind == "bgp session":
         return False
+    if is_quiet(setting):
+        return session.kind == "bfd session" and bool(_OF_BFD.search(setting.object))
     if setting.kind == "route":
         return _leads_to(" ".join(words_of(setting)[:1]), session)
     if setting.kind == "rule":
@@ -201,6 +207,8 @@ def without_details(settings: Sequence[DifferingSetting], paths: RoutePaths) -> 
     - a learned route to a network that its node has an address in now
     - link-local addresses, and routes by a port, if IPv6 is off there
     - sessions that are down, if the other end has no such session
+    - the line by which zebra shows that the kernel does not forward
+    - neighbours and FDB entries of a port, if it or the other end of its link is in another bridge or bond
 
     What changes routes keeps the names of the nodes whose routes it explains.
     """
@@ -209,6 +217,9 @@ def without_details(settings: Sequence[DifferingSetting], paths: RoutePaths) -> 
     bare = {(each.node, each.interface) for each in settings if each.kind == "sysctl" and _is_ipv6_off(each)}
     named = {(each.node, word) for each in settings if each.kind == "frr" for word in each.object.split()}
     absent = {f"{each.node}:{each.interface}" for each in settings if _is_lost_session(each)}
+    members = [each for each in settings if (each.kind, each.setting) == ("interface", "master")]
+    joined = {(each.node, each.interface) for each in members}
+    stopped = {(each.node, _FORWARDING.get(words_of(each)[0], "")) for each in settings if each.kind == "sysctl"}
 
     passing: dict[object, list[DifferingSetting]] = {}
     lost: dict[int, dict[str, None]] = {}
@@ -229,6 +240,11 @@ def without_details(settings: Sequence[DifferingSetting], paths: RoutePaths) -> 
             return bool(behind) or (is_unlearned(each) and (each.node, prefix) in attached) or over
         if each.kind == "address" and words_of(each)[:1] and words_of(each)[0].startswith(_LINK_LOCAL):
             return (each.node, each.interface) in bare
+        if each.kind in {"neighbour", "fdb"}:
+            there = peer_of(paths.topology, each.node, each.interface)
+            return bool({(each.node, each.interface), (*there.split(":"),)} & joined)
+        if each.kind == "frr":
+            return (each.node, each.object.removeprefix("frr ").removeprefix("no ")) in stopped
         return (
             each.kind == "bfd session"
             and is_state(each)

@@ -12,6 +12,7 @@ from lab.audit.comparisons.intended import Intentions
 from lab.audit.comparisons.siblings import SIBLINGS
 from lab.audit.difference import ABSENT, PLAN, PRESENCE, Difference, first_of_each
 from lab.audit.placement import FabricRoles
+from lab.audit.rules.address_rules import OF_LOOPBACK
 from lab.audit.rules.route_widths import RULE, drained_switches
 from lab.audit.without_plan import differences_without_plan
 from lab.diagnose.causes.route_fixes import words_as_it_is
@@ -197,11 +198,12 @@ def _explained(differences: Sequence[Difference]) -> list[Difference]:
 def _unplanned(differences: Iterable[Difference]) -> list[Difference]:
     """Leave out manual routes that take precedence, and FRR's lines that siblings or the other end have otherwise.
 
-    The plan has them, like the lines of a topology's ``frr``, or lists them itself.
+    So are loopbacks without an address. The plan has them, like the lines of a topology's ``frr``,
+    or lists them itself.
     """
 
     def is_planned(each: Difference) -> bool:
-        if each.kind == "frr":
+        if each.kind == "frr" or each.object == OF_LOOPBACK:
             return True
         return each.against == RULE and each.kind == "route" and (each.field, each.expected) == (PRESENCE, ABSENT)
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.comparisons.frr_lines import is_definition
+from lab.audit.difference import PRESENT
+from lab.audit.objects.routing_objects import BFD_SHUTDOWN
 from lab.diagnose.causes.route_fixes import is_unlearned
 from lab.diagnose.causes.setting_fixes import EITHER, remedies
 from lab.diagnose.causes.setting_kinds import INFERRED, SettingReach, kind_of
@@ -185,7 +187,17 @@ def _open_effects(found: Diagnosis) -> list[_Effect]:
     ]
     if not effects and not proven:
         effects = [_Effect(each.of, None, each.source == "ping") for each in found.unexplained]
+        effects = effects or [_Effect(each.node, None) for each in found.differing if _is_down(each)]
     return [each for each in effects if not any(matches(each.place, place) for place in explained)]
+
+
+def _is_down(setting: DifferingSetting) -> bool:
+    """Return whether a session or a daemon is down: something is wrong, also if no packet is lost yet."""
+    if setting.kind in {"daemon", "node"}:
+        kind = kind_of(setting)
+        return kind is not None and setting.value != PRESENT
+    states = setting.setting in {"state", "status"} and setting.value != BFD_SHUTDOWN
+    return is_state(setting) and states and setting.kind != "interface" and not setting.intended
 
 
 def _suspects(settings: Sequence[DifferingSetting]) -> Iterable[_Suspects]:

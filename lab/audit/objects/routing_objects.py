@@ -15,6 +15,8 @@ MAPPED: Final = "169.254.0.1"
 ESTABLISHED: Final = "Established"
 """The state of a BGP session that is up (RFC 4271 section 8.2.2)."""
 BFD_UP: Final = "up"
+BFD_SHUTDOWN: Final = "shutdown"
+"""The status of a BFD session that an administrator shut, here or in its profile (RFC 5880 section 6.8.16)."""
 BFD_STARTING: Final = "starting"
 """The status of a BFD session that was never up: it begins with one packet a second (RFC 5880 section 6.8.3)."""
 

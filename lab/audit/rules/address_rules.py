@@ -31,6 +31,10 @@ _ROUTER_ID: Final = re.compile(
 """A line of FRR's configuration with a router ID, or with a NET, which contains the system ID of IS-IS."""
 
 
+OF_LOOPBACK: Final = "address lo"
+"""The object of a difference if a loopback lacks an address, which can be any."""
+
+
 @dataclass(frozen=True)
 class ProxiedAddresses:
     """The addresses of others that nodes answer for, by the role of the node's port and the tier of the owner."""
@@ -112,6 +116,28 @@ def of_unused_addresses(node: NodeAudit, placement: FabricRoles) -> Iterator[Dif
         unused = "dadfailed" in each.flags or ("deprecated" in each.flags and ":" not in each.address)
         if unused and (each.interface == "lo" or (node.name, each.interface) in placement.peers):
             yield Difference.of(node.name, each, "flags", ", ".join(each.flags), "none", RULE)
+
+
+def of_loopbacks(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield nodes without an address in their loopback, of an IP version that most switches or hosts have one of.
+
+    Sessions can work without it. Management, traceroute and tunnels of the node do not.
+    """
+    having: dict[tuple[str, int], set[str]] = defaultdict(set)
+    members: Counter[str] = Counter()
+    for name, node in state.nodes.items():
+        role = placement.roles(name, "")[1]
+        members[role] += 1
+        for each in node.addresses:
+            if each.interface == "lo" and each.scope == "global":
+                having[role, ip_interface(each.address).version].add(name)
+    for (role, version), names in having.items():
+        for name in state.nodes if is_of_most(len(names), members[role]) else ():
+            if placement.roles(name, "")[1] == role and name not in names:
+                yield Difference(
+                    node=name, kind="address", object=OF_LOOPBACK, field=PRESENCE, value=ABSENT,
+                    expected=f"{PRESENT}: an IPv{version} address of its own", against=RULE, interface="lo",
+                )  # fmt: skip
 
 
 def of_macs(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:

@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.comparisons.frr_lines import is_definition
-from lab.audit.difference import ABSENT, PRESENT, UNLIKE
+from lab.audit.difference import ABSENT, ANSWER, PRESENT, UNLIKE
 from lab.audit.objects.routing_objects import MAPPED
 from lab.audit.placement import ADDRESS, generic
 from lab.audit.rules.route_widths import ADVERTISED
@@ -154,7 +154,9 @@ def _in_words(setting: DifferingSetting, words: list[str]) -> str:
         section = setting.object.removeprefix("frr ")
         shown = shlex.join(["-c", "show running-config"])
         return f"restore the section {section} with all its lines: rocelab vtysh {setting.node} {shown}"
-    return f"give {setting.object} of {setting.node} its value of before: {setting.setting} {setting.expected}"
+    silent = f"resume {setting.object} of {setting.node} (kill -CONT), or restart what does not answer there"
+    before = f"give {setting.object} of {setting.node} its value of before: {setting.setting} {setting.expected}"
+    return silent if setting.setting == ANSWER else before
 
 
 def _of_rule(setting: DifferingSetting, words: list[str]) -> str:

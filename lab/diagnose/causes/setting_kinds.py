@@ -124,6 +124,10 @@ SETTING_KINDS: Final = (
         "Routes over this session are missing, or are not those of its siblings.",
     ),
     _kind(
+        "daemon-silent", "a routing daemon does not answer", "node", r"^(zebra|\w+d)$", _LOSS, SettingReach.NODE,
+        "daemon-killed daemon-stopped", "It accepts requests for its configuration, and answers none.",
+    ),
+    _kind(
         "address-differs", "an address has several owners, or is in another network", "address", "", _LOSS,
         SettingReach.PEER, "wrong-address gid-index duplicate-mac", "Packets for it arrive at another node.",
     ),
@@ -188,7 +192,8 @@ def kind_of(setting: DifferingSetting) -> SettingKind | None:
     """Return the kind of a setting; None for one that cannot disturb RDMA."""
     if setting.harmless:
         return None
-    name = setting.object.partition(" ")[2] if setting.kind == "sysctl" else setting.setting
+    names = {"sysctl": setting.object.partition(" ")[2], "node": setting.object}
+    name = names.get(setting.kind, setting.setting)
     kind = "filter" if is_filter_hook(setting) else setting.kind
     return next((each for each in SETTING_KINDS if kind in each.objects and each.fields.search(name)), None)
 

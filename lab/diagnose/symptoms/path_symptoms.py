@@ -72,9 +72,19 @@ def _narrow_addresses(facts: WindowFacts, switch: str, siblings: list[str]) -> I
 
 
 def _remote_hops(facts: WindowFacts, switch: str, address: str) -> tuple[str, ...]:
-    """Return the next hops from a switch to an address; empty if the address is on one of its own links."""
+    """Return the next hops from a switch to an address; empty if the address is on one of its own links.
+
+    A host's port may be in a bridge, which then is the next hop.
+    """
     hops = next_hops(facts.routes.get(switch, {}), address)
-    return () if any(facts.is_host(facts.peer(f"{switch}:{hop}")) for hop in hops) else hops
+    own = any(facts.is_host(facts.peer(f"{switch}:{hop}")) for hop in hops)
+    return () if own or switch in _leaves_of(facts, address) else hops
+
+
+def _leaves_of(facts: WindowFacts, address: str) -> set[str]:
+    """Return the switches to which the owners of an address are cabled."""
+    nics = [nic for nic, mine in facts.addresses.items() if mine == address]
+    return {_node(facts.peer(port.name)) for nic in nics for port in facts.links_of(nic)}
 
 
 def _cabled(facts: WindowFacts, switch: str) -> set[str]:

@@ -16,11 +16,17 @@ from functools import partial
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, Final
 
+from lab.kernel.packets.socket_filter import attach_filter
+from lab.wire.filter import assembler as asm
+from lab.wire.filter.assembler import Assembler, Label
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lab.kernel.process.netns import Namespace
+    from lab.wire.filter.assembler import Instruction
 
+_ETH_P_ALL: Final = 0x0003
 _ETH_P_ARP: Final = 0x0806
 _EVERYBODY: Final = b"\xff" * 6
 _ARP: Final = struct.Struct("!HHBBH6s4s6s4s")
@@ -77,11 +83,28 @@ def ask(questions: Sequence[Question]) -> list[frozenset[str]]:
 
 
 def _socket(interface: str) -> socket.socket:
+    """Return a socket that receives the ARP frames of an interface, also if a bridge takes them from it.
+
+    One that is bound to ARP itself only receives what the bridge leaves.
+    """
     with contextlib.ExitStack() as failed:
         made = failed.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
-        made.bind((interface, _ETH_P_ARP))
+        attach_filter(made, arp_program())
+        made.bind((interface, _ETH_P_ALL))
         failed.pop_all()
     return made
+
+
+def arp_program() -> tuple[Instruction, ...]:
+    """Return the program that accepts ARP frames, for SO_ATTACH_FILTER."""
+    program, other = Assembler(), Label()
+    program.add(asm.LDX_CONSTANT, 0)
+    program.add(asm.LD_HALF, _ETHERNET - 2)
+    program.jump(asm.JUMP_EQUAL, _ETH_P_ARP, None, other)
+    program.add(asm.RETURN, _PACKET)
+    program.place(other)
+    program.add(asm.RETURN, 0)
+    return program.finish()
 
 
 def _send(asking: _Asking) -> None:

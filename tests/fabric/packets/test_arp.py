@@ -48,6 +48,13 @@ def test_each_is_asked_where_the_question_says(spaces: dict[str, Namespace]) -> 
     assert answers == [{MACS["a"]}, {MACS["a"]}]
 
 
+def test_a_port_in_a_bridge_receives_its_answers(spaces: dict[str, Namespace]) -> None:
+    """As one that ovs or another program takes frames from does, too."""
+    for words in (["add", "br1", "up", "type", "bridge"], ["set", "eth1", "master", "br1"]):
+        spaces["a"].run(["ip", "link", *words])
+    assert ask([Question(spaces["a"], "eth1", ASKER, ONE)]) == [{MACS["b"]}]
+
+
 def test_a_link_that_is_down_is_answered_by_nobody(spaces: dict[str, Namespace]) -> None:
     spaces["a"].run(["ip", "link", "set", "eth1", "down"])
     assert ask([Question(spaces["a"], "eth1", ASKER, ONE)]) == [set()]

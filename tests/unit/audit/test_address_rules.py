@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from ipaddress import ip_interface
 
 import pytest
 
@@ -53,3 +54,20 @@ def test_most_leaves_may_answer_for_addresses_of_hosts() -> None:
     of_leaf = next(each.address for each in STATE.nodes["leaf2"].addresses if each.interface == "lo")
     for more in (replace(PROXY, interface="swp1"), replace(PROXY, address=of_leaf.partition("/")[0])):
         assert differing("leaf1", "leaf2", "leaf3", more=more) == ["leaf1"]
+
+
+@pytest.mark.parametrize("node", ["spine2", "leaf3"])
+@pytest.mark.parametrize("lost", ["4", "46"])
+def test_a_switch_without_the_address_of_its_loopback_is_named(node: str, lost: str) -> None:
+    """Unnumbered sessions work without it, so that no packet of hosts shows it."""
+
+    def is_kept(each: AddressAudit) -> bool:
+        return each.interface != "lo" or str(ip_interface(each.address).version) not in lost
+
+    nodes = {
+        **STATE.nodes,
+        node: replace(STATE.nodes[node], addresses=tuple(filter(is_kept, STATE.nodes[node].addresses))),
+    }
+    found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+    assert ("address lo", "absent") in {(each.object, each.value) for each in found if each.node == node}
+    assert not [each for each in found if each.object == "address lo" and each.node != node]

@@ -209,3 +209,27 @@ def test_networks_have_the_switches_with_an_address_there_as_owners() -> None:
         NodeAudit("h1", "host", addresses=(AddressAudit("eth1", "10.0.0.1/31", "global"),)),
     ]  # fmt: skip
     assert owners_of_networks(nodes) == {ip_network("10.0.0.0/31"): {"leaf1"}}
+
+
+@pytest.mark.parametrize(
+    ("sysctl", "line"),
+    [("net.ipv4.ip_forward", "no ip forwarding"), ("net.ipv6.conf.all.forwarding", "no ipv6 forwarding"),
+     ("net.ipv4.ip_forward", "ip forwarding")],
+)  # fmt: skip
+def test_zebra_shows_that_the_kernel_does_not_forward(sysctl: str, line: str) -> None:
+    """Restoring the line sets the sysctl, too: they are one setting."""
+    off, shown = differs("leaf1", "sysctl", sysctl, "value", value="0", expected="1"), differs("leaf1", "frr", line)
+    assert without_details([off, shown], PATHS) == [off]
+    elsewhere = replace(shown, node="leaf2")
+    assert without_details([off, elsewhere], PATHS) == [off, elsewhere]
+
+
+def test_neighbours_of_a_port_follow_from_its_bridge_at_either_end_of_the_link() -> None:
+    """The bridge has an entry for its member, and the other end learns the MAC of another port."""
+    peer, port = PEERS["leaf1:swp1"].split(":")
+    joined = differs("leaf1", "interface", "swp1", "master", value="br0", expected="none", interface="swp1")
+    learned = differs(peer, "neighbour", f"169.254.0.1 {port}", "mac", value="a", expected="b", interface=port)
+    local = differs("leaf1", "fdb", "02:1a:00:05:00:03 swp1", interface="swp1")
+    assert without_details([joined, learned, local], PATHS) == [joined]
+    elsewhere = [replace(learned, node="leaf2"), replace(local, interface="swp3")]
+    assert without_details([joined, *elsewhere], PATHS) == [joined, *elsewhere]

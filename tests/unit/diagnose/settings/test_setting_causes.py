@@ -106,6 +106,41 @@ def test_without_trouble_a_setting_has_no_effect() -> None:
     assert with_setting_causes(fine, RoutePaths(TOPOLOGY)) == fine
 
 
+BFD_DOWN = setting(
+    "spine1", "bfd session swp1 fe80::1", "status", "swp1", kind="bfd session", value="down", expected="up",
+    against="rule",
+)  # fmt: skip
+SILENT = setting("leaf1", "bfdd", "answer", kind="node", value="no answer within 10 s", expected="answers")
+
+
+@pytest.mark.parametrize(
+    ("settings", "answer"),
+    [
+        ([BFD_DOWN], ("session-differs", ("spine1:swp1",), 0.75)),
+        ([replace(SILENT, object="zebra")], ("daemon-silent", ("leaf1",), 0.75)),
+        ([SILENT], ("daemon-silent", ("leaf1",), 0.75)),
+        ([setting("leaf1", "daemon ospfd", "running", value="no", expected="yes")],
+         ("session-differs", ("leaf1",), 0.75)),
+    ],
+)  # fmt: skip
+def test_a_session_or_a_daemon_that_is_down_is_wrong_before_a_packet_is_lost(
+    settings: list[DifferingSetting], answer: tuple[str, tuple[str, ...], float]
+) -> None:
+    assert named(diagnosed(settings)) == [answer]
+
+
+def test_sessions_of_bfd_that_are_down_follow_from_the_line_that_shuts_them() -> None:
+    shut = setting("leaf1", "frr bfd / profile fabric / shutdown")
+    own = replace(BFD_DOWN, node="leaf1", value="shutdown")
+    found = diagnosed([BFD_DOWN, own, shut])
+    assert named(found) == [("session-differs", ("leaf1",), 0.75)]
+    assert [each.fix for each in found.causes] == [remedy(shut)]
+    assert named(diagnosed([own])) == [], "shut by intent"
+    assert named(diagnosed([replace(BFD_DOWN, intended=True)])) == []
+    kernel = replace(SILENT, object="kernel")
+    assert named(diagnosed([kernel])) == [], "no daemon: see what was not checked"
+
+
 def test_what_another_cause_explains_is_not_explained_again() -> None:
     storm = cause("pfc-storm", "leaf1:swp3")
     assert diagnosed([FILTER], "leaf1:swp3", causes=[storm], effect=PacketEffect.HOLD).causes == (storm,)
