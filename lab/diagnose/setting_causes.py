@@ -155,7 +155,7 @@ def _of_fewer_paths(cause: Found, found: Diagnosis, paths: RoutePaths) -> Found 
     lines = [each for each in lines if any(_narrows(each, switch, paths) for switch in switches)]
     mutual = [each for each in lines if each.against in {_place_of(other) for other in lines}]
     here = [each for each in lines if each.node in switches and each not in mutual]
-    if not lines or (not mutual and len(here) == len(lines)):
+    if not lines or (not mutual and len(here) == len(lines) and len(switches) == 1):
         return None
     lines = here or [each for each in lines if each not in mutual] or mutual
     certain = _PATHS_TAKEN if lines != mutual else _ONE_OF_TWO

@@ -178,6 +178,16 @@ def test_a_cause_of_a_node_is_at_the_only_port_whose_setting_differs() -> None:
     assert [each.places for each in diagnosed([differs, other], causes=[mapped]).causes] == [("leaf1",)]
 
 
+@pytest.mark.parametrize("line", ["ip ospf area", "isis circuit-type"])
+def test_paths_that_several_switches_lack_are_those_of_the_port_whose_line_differs(line: str) -> None:
+    """A link is not used in either direction: both of its switches lack paths, one because of its configuration."""
+    port = setting("leaf1", f"frr interface swp1 / {line}", "value", "swp1", value="1", expected="0")
+    both = replace(cause("one-path-only", "leaf1"), places=("spine2", "leaf1"))
+    (found,) = diagnosed([port], causes=[both]).causes
+    assert (found.places, found.confidence) == (("leaf1:swp1",), 0.96)
+    assert found.fix == remedy(port)
+
+
 @pytest.mark.parametrize("definition", ["route-map LP permit 10", "ip prefix-list NO seq 5 deny 10.0.0.0/31"])
 def test_what_a_node_defines_for_a_port_leaves_the_place_at_the_port(definition: str) -> None:
     """With the plan, the route map and its lines are listed, too: those belong to no port."""
