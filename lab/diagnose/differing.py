@@ -62,6 +62,8 @@ class DifferingSetting:
     """The protocol of a route as it is, like ``bgp``; empty for other objects and routes that are missing."""
     route: str = ""
     """A unicast route as it is, after its prefix, as ip-route(8) takes it; empty for other objects."""
+    handle: int = 0
+    """The handle of a rule of nftables; 0 for other objects."""
     intended: bool = False
     """Whether one node of its role may have it by intent, like a neighbour outside of the fabric."""
     harmless: bool = False
@@ -100,11 +102,13 @@ def with_differences(
         for each in node.routes
         if (name, each.identity) in differs
     }
+    handles = {(name, each.identity): each.number for name, node in known.items() for each in node.nft}
     settings = [
         replace(
             _setting(each, () if intentions.is_harmless(each) else places, recording.topology),
             protocol=route.protocol if (route := routes.get((each.node, each.object))) else "",
             route=words_as_it_is(route) if route else "",
+            handle=handles.get((each.node, each.object), 0),
             intended=intentions.is_possible(each),
             harmless=intentions.is_harmless(each),
         )

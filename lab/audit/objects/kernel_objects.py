@@ -195,7 +195,7 @@ class NftRuleAudit(AuditedObject):
 
     LABEL = "nft"
     KEY = ("chain", "rule")
-    STATE = ("packets", "bytes")
+    STATE = ("packets", "bytes", "number")
     chain: str
     """Family, table and chain."""
     rule: str
@@ -204,6 +204,8 @@ class NftRuleAudit(AuditedObject):
     bytes: int
     interface: str = ""
     """The device of a chain of the family netdev; "" for chains of all interfaces."""
+    number: int = 0
+    """The handle by which nft(8) deletes a rule; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)

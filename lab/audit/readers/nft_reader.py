@@ -101,4 +101,5 @@ def parse_ruleset(said: Mapping[str, Any], devices: Mapping[str, str] | None = N
                 packets=sum(int(each.get("packets", 0)) for each in counters),
                 bytes=sum(int(each.get("bytes", 0)) for each in counters),
                 interface=devices.get(where, ""),
+                number=int(rule.get("handle", 0)),
             )

@@ -266,13 +266,20 @@ def _of_sysctl(setting: DifferingSetting, words: list[str]) -> str:
 
 
 def _of_nft(setting: DifferingSetting, words: list[str]) -> str:
-    """Return how to delete a rule, in words: its table may have others, like those of Docker's DNS."""
+    """Return how to delete a rule: its table may have others, like those of Docker's DNS.
+
+    A chain is deleted by hand, after its rules. So is a legacy rule: the numbers of others change with it.
+    """
     base = words[3] == "hook"
     if words[0].endswith("-legacy"):
         program, table, chain = words[:3]
-        action = f"restore the policy of {chain}" if base else "delete the rule by its number"
+        if base:  # all policies are to accept at first
+            return f"rocelab exec {setting.node} -- {shlex.join([program, '-t', table, '-P', chain, 'ACCEPT'])}"
         shown = shlex.join([program, "-t", table, "-L", chain, "-n", "-v", "--line-numbers"])
-        return f"{action}: rocelab exec {setting.node} -- {shown}"
+        return f"delete the rule by its number: rocelab exec {setting.node} -- {shown}"
+    if setting.handle and not base:
+        words = ["nft", "delete", "rule", *words[:3], "handle", str(setting.handle)]
+        return f"rocelab exec {setting.node} -- {shlex.join(words)}"
     action = "delete the chain if it is new, or restore its policy" if base else "delete the rule by its handle"
     return f"{action}: rocelab exec {setting.node} -- {shlex.join(['nft', '-a', 'list', 'chain', *words[:3]])}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.conservation.hop_balance import HopKind
@@ -31,6 +32,8 @@ _LAST: Final = 1
 _MOST: Final = 0.5
 """Share of sent packets. If more is lost, the reason may be a filter and not the link."""
 _FILTERED: Final = re.compile(rf"udp dport {ROCEV2_PORT} counter packets ([1-9]\d*)")
+_TUNNEL: Final = 50
+"""Bytes that VXLAN over IPv4 adds to a packet (RFC 7348 section 5): the headers of Ethernet, VXLAN, UDP and IP."""
 _GID: Final = re.compile(r"(?:infiniband/([^/\s]+)/ports/\d+/)?gids/(\d+):(\S+)")
 
 
@@ -124,13 +127,18 @@ def only_small_ones_pass(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def smaller_than_its_siblings(facts: WindowFacts) -> Iterator[Sign]:
-    """A port between switches has a smaller MTU than another such port of the same switch."""
+    """A port between switches has a smaller MTU than another such port of the same switch, and than packets can have.
+
+    These have at most the MTU of a NIC, and the headers of a tunnel. Links may have larger MTUs than that.
+    """
     told: dict[str, list[Evidence]] = {}
+    needed = max((facts.mtus.get(port, 0) for port in facts.ports if facts.is_host(port)), default=0)
+    needed = needed + (_TUNNEL if facts.forwarding else 0) if needed else sys.maxsize
     for switch in facts.switches:
         ports = [port for port in facts.ports_of(switch) if port.peer and not facts.is_host(port.peer)]
         largest = max((facts.mtus.get(port.name, 0) for port in ports), default=0)
         for port in ports:
-            if 0 < facts.mtus.get(port.name, 0) < largest:
+            if 0 < facts.mtus.get(port.name, 0) < min(largest, needed):
                 link = "--".join(sorted((port.name, port.peer)))
                 says = f"bytes of MTU; another port of {switch} to a switch has {largest}"
                 told.setdefault(link, []).append(

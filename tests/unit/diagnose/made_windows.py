@@ -403,6 +403,11 @@ CASES: list[tuple[str, str, WindowFacts, WindowFacts]] = [
         facts({}, mtus={**dict.fromkeys(PEERS, 9000), "leaf1:swp3": 1500}),
     ),
     (
+        "mtu-black-hole", "leaf1:swp1--spine1:swp1",
+        facts({}, mtus={**dict.fromkeys(PEERS, 9200), "leaf1:swp1": 9000, "h2:eth1": 9100}),
+        facts({}, mtus={**dict.fromkeys(PEERS, 9000), "leaf1:swp2": 9200, "spine2:swp1": 9200}),
+    ),
+    (
         "mtu-black-hole", "h1:eth1--leaf1:swp3",
         facts({}, mtus={**dict.fromkeys(PEERS, 9000), "h1:eth1": 1500}, ran=PINGS),
         facts({}, mtus={**dict.fromkeys(PEERS, 9000), "h1:eth1": 1500}, ran=PINGS[:1]),

@@ -11,7 +11,7 @@ import pytest
 from lab.audit import snapshot
 from lab.audit.audited import NodeAudit
 from lab.audit.difference import Difference
-from lab.audit.objects.kernel_objects import AddressAudit, InterfaceAudit, RouteAudit, SysctlAudit
+from lab.audit.objects.kernel_objects import AddressAudit, InterfaceAudit, NftRuleAudit, RouteAudit, SysctlAudit
 from lab.audit.objects.routing_objects import FrrLineAudit
 from lab.diagnose import differing
 from lab.diagnose.run import diagnose_run
@@ -201,6 +201,17 @@ def test_a_manual_route_of_the_plan_does_not_take_precedence_over_it(tmp_path: P
     found = {plan: diagnose_run(recording, "observe", plan=plan).differing for plan in (True, False)}
     assert [(each.setting, each.against) for each in found[True]] == [("gateway", "rule")]
     assert [(each.setting, each.expected, each.protocol) for each in found[False]] == [("presence", "absent", "boot")]
+
+
+def test_a_rule_of_nftables_that_differs_has_its_handle(tmp_path: Path) -> None:
+    rule = NftRuleAudit("inet fw input", '[{"drop": null}]', 0, 0, number=7)
+    found = Difference.of("leaf1", rule, "presence", "present", "absent", "plan")
+    recording = with_route(tmp_path / "run", found)
+    line = json.loads(recording.folder.audit.read_text())
+    line["nodes"]["leaf1"] = snapshot.dump_node(NodeAudit("leaf1", "leaf", nft=(rule,)))
+    recording.folder.audit.write_text(json.dumps(line) + "\n")
+    (listed,) = (each for each in diagnose_run(recording, "observe").differing if each.kind == "nft")
+    assert listed.handle == 7
 
 
 def test_a_line_of_frr_that_the_plan_has_is_no_difference_from_siblings(tmp_path: Path) -> None:

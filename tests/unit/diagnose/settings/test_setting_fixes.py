@@ -333,7 +333,17 @@ def test_the_fix_of_a_legacy_rule_shows_its_number() -> None:
     shown = "rocelab exec leaf1 -- iptables-legacy -t filter -L FORWARD -n -v --line-numbers"
     assert remedy(rule) == f"delete the rule by its number: {shown}"
     policy = setting("leaf1", "nft iptables-legacy filter FORWARD hook forward policy drop")
-    assert remedy(policy) == f"restore the policy of FORWARD: {shown}"
+    assert remedy(policy) == "rocelab exec leaf1 -- iptables-legacy -t filter -P FORWARD ACCEPT"
+    lost = replace(policy, value="absent", expected="present")
+    assert "ACCEPT" not in remedy(lost)
+
+
+def test_a_rule_of_nftables_is_deleted_by_its_handle() -> None:
+    rule = setting("leaf1", 'nft inet fw input [{"drop": null}]')
+    assert remedy(replace(rule, handle=7)) == "rocelab exec leaf1 -- nft delete rule inet fw input handle 7"
+    assert remedy(rule).startswith("delete the rule by its handle: ")
+    chain = setting("leaf1", "nft inet fw input hook input policy drop")
+    assert remedy(replace(chain, handle=7)).startswith("delete the chain if it is new")
 
 
 def test_a_neighbour_is_removed_after_the_lines_that_name_it() -> None:
