@@ -36,6 +36,8 @@ _OF_CLASSES: Final = frozenset({
 _DROPPING: Final = re.compile(r"\b(blackhole|unreachable|prohibit|throw)\b")
 """Types of routes that drop packets (ip-route(8))."""
 _IPV6_OFF: Final = re.compile(r"\.disable_ipv6$")
+_ROUTER_ID: Final = re.compile(r"^frr router (?:isis \S+ / net|ospf6? / ospf6? router-id)$")
+"""The line that identifies a switch to OSPF or IS-IS: if two have the same, the routes of any switch may be wrong."""
 _FORWARDING: Final = {"net.ipv4.ip_forward": "ip forwarding", "net.ipv6.conf.all.forwarding": "ipv6 forwarding"}
 """Sysctls that zebra shows as a line of its configuration, and sets if the line is typed."""
 _SHOWN: Final = 4
@@ -218,6 +220,7 @@ def without_details(settings: Sequence[DifferingSetting], paths: RoutePaths) -> 
     named = {(each.node, word) for each in settings if each.kind == "frr" for word in each.object.split()}
     absent = {f"{each.node}:{each.interface}" for each in settings if _is_lost_session(each)}
     members = [each for each in settings if (each.kind, each.setting) == ("interface", "master")]
+    identities = [each for each in routing if each.kind == "frr" and _ROUTER_ID.search(each.object)]
     joined = {(each.node, each.interface) for each in members}
     stopped = {(each.node, _FORWARDING.get(words_of(each)[0], "")) for each in settings if each.kind == "sysctl"}
 
@@ -233,7 +236,8 @@ def without_details(settings: Sequence[DifferingSetting], paths: RoutePaths) -> 
             over = any(node == each.node and port in hops for node, port in bare)
             key = paths.ends_of(each)
             if learned and key not in passing:  # a fabric can have many routes, but has few pairs of switches
-                passing[key] = [session for session in routing if paths.passes(each, session)]
+                behind = [session for session in routing if session not in identities and paths.passes(each, session)]
+                passing[key] = [*identities, *behind]
             behind = passing[key] if learned else []
             for session in behind:
                 lost.setdefault(id(session), {})[each.node] = None

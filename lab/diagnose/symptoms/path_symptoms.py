@@ -72,19 +72,12 @@ def _narrow_addresses(facts: WindowFacts, switch: str, siblings: list[str]) -> I
 
 
 def _remote_hops(facts: WindowFacts, switch: str, address: str) -> tuple[str, ...]:
-    """Return the next hops from a switch to an address; empty if the address is on one of its own links.
+    """Return the next hops from a switch to an address by its uplinks; empty if one of them is another interface.
 
-    A host's port may be in a bridge, which then is the next hop.
+    That is the port of its own host, a bridge with that port, or a tunnel, which is no path of the fabric.
     """
-    hops = next_hops(facts.routes.get(switch, {}), address)
-    own = any(facts.is_host(facts.peer(f"{switch}:{hop}")) for hop in hops)
-    return () if own or switch in _leaves_of(facts, address) else hops
-
-
-def _leaves_of(facts: WindowFacts, address: str) -> set[str]:
-    """Return the switches to which the owners of an address are cabled."""
-    nics = [nic for nic, mine in facts.addresses.items() if mine == address]
-    return {_node(facts.peer(port.name)) for nic in nics for port in facts.links_of(nic)}
+    hops, uplinks = next_hops(facts.routes.get(switch, {}), address), _uplinks(facts, switch)
+    return hops if all(f"{switch}:{hop}" in uplinks for hop in hops) else ()
 
 
 def _cabled(facts: WindowFacts, switch: str) -> set[str]:

@@ -233,3 +233,14 @@ def test_neighbours_of_a_port_follow_from_its_bridge_at_either_end_of_the_link()
     assert without_details([joined, learned, local], PATHS) == [joined]
     elsewhere = [replace(learned, node="leaf2"), replace(local, interface="swp3")]
     assert without_details([joined, *elsewhere], PATHS) == [joined, *elsewhere]
+
+
+@pytest.mark.parametrize("line", ["router isis fabric / net", "router ospf / ospf router-id"])
+def test_routes_of_any_switch_follow_from_a_name_that_another_switch_has(line: str) -> None:
+    """leaf4 took the name of leaf3: routes to leaf3 are wrong, whose shortest paths do not have leaf4."""
+    name = differs("leaf2", "frr", line, "value", value="3", expected="another one than leaf1")
+    lost = differs("spine1", "route", "10.9.0.0/31 metric 20", value="absent", expected="present: protocol isis")
+    paths = RoutePaths(TOPOLOGY, {ip_network("10.9.0.0/31"): ["leaf1"]})
+    assert [each.object for each in without_details([name, lost], paths)] == [name.object]
+    other = replace(name, object="frr router isis fabric / metric-style narrow")
+    assert len(without_details([other, lost], paths)) == 2
