@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from ipaddress import ip_interface, ip_network
 from typing import TYPE_CHECKING, Final
@@ -23,6 +24,9 @@ RULE: Final = "rule"
 """``Difference.against`` for what must hold."""
 ADVERTISED: Final = "advertised"
 """The setting of a route that other switches should have learned."""
+ADVERTISED_BY: Final = "yes, by "
+"""The beginning of an expected value, before the line of FRR that advertises a network."""
+_ASN: Final = re.compile(r"(?<=^router bgp )\d+")
 LEARNED: Final = frozenset({"bgp", "ospf", "isis"})
 """Protocols of routes that a daemon learns (ip-route(8))."""
 _WEIGHTS: Final = "weights"
@@ -188,10 +192,33 @@ def _of_unadvertised(
         network = ip_network(prefix)
         shorter = (str(network.supernet(new_prefix=length)) for length in range(1, network.prefixlen))
         if not any(routes.get(each, set()) - {owner_of[prefix]} for each in shorter):
+            line = _network_line(prefix, routed, owner_of, state.nodes)
             yield Difference(
                 node=owner_of[prefix], kind="route", object=f"route {prefix}", field=ADVERTISED, value="no",
-                expected="yes", against=RULE,
+                expected=f"{ADVERTISED_BY}{line}" if line else "yes", against=RULE,
             )  # fmt: skip
+
+
+def _network_line(
+    prefix: str, routed: Mapping[str, set[str]], owner_of: Mapping[str, str], nodes: Mapping[str, NodeAudit]
+) -> str:
+    """Return the line of FRR with which most switches advertise such networks, for a prefix of another one.
+
+    Like ``router ospf / network 10.0.0.0/31 area 0.0.0.0``; "" if they advertise these otherwise.
+    """
+    alike = [each for each, others in routed.items() if others and (":" in each) == (":" in prefix)]
+    usual: Counter[tuple[str, str]] = Counter()
+    for each in alike:
+        for line in (one.line for one in nodes[owner_of[each]].frr):
+            context, found, option = line.partition(f" / network {each}")
+            if found and (not option or option.startswith(" ")):
+                usual[_ASN.sub("", context), option] += 1
+    for (context, option), count in usual.most_common(1):
+        own = dict.fromkeys(one.line.rpartition(" / ")[0] for one in nodes[owner_of[prefix]].frr)
+        mine = next((one for one in own if one and _ASN.sub("", one) == context), "")
+        if mine and 2 * count > len(alike):
+            return f"{mine} / network {prefix}{option}"
+    return ""
 
 
 def _networks_of_hosts(nodes: Mapping[str, NodeAudit], topology: Topology) -> set[str]:

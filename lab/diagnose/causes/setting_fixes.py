@@ -10,7 +10,7 @@ from lab.audit.comparisons.frr_lines import is_definition
 from lab.audit.difference import ABSENT, ANSWER, PRESENT, UNLIKE
 from lab.audit.objects.routing_objects import MAPPED
 from lab.audit.placement import ADDRESS, generic
-from lab.audit.rules.route_widths import ADVERTISED
+from lab.audit.rules.route_widths import ADVERTISED, ADVERTISED_BY
 from lab.diagnose.causes.route_fixes import is_unlearned, leading, of_route
 from lab.diagnose.causes.setting_kinds import is_filter_hook, is_new
 from lab.routing.frr_secrets import has_hidden_secret
@@ -142,8 +142,7 @@ def _in_words(setting: DifferingSetting, words: list[str]) -> str:
     if setting.kind == "nft" and len(words) > 3 and is_new(setting):
         return _of_nft(setting, words)
     if words and setting.setting == ADVERTISED:
-        shown = shlex.join(["-c", "show running-config"])
-        return f"advertise {words[0]}, by a network statement or redistribution: rocelab vtysh {setting.node} {shown}"
+        return _of_unadvertised(setting, words[0])
     if words and is_unlearned(setting):
         vrf = " vrf all" if "table" in words else ""
         shown = shlex.join(["-c", f"show {'ipv6' if ':' in words[0] else 'ip'} route{vrf} {words[0]}"])
@@ -157,6 +156,20 @@ def _in_words(setting: DifferingSetting, words: list[str]) -> str:
     silent = f"resume {setting.object} of {setting.node} (kill -CONT), or restart what does not answer there"
     before = f"give {setting.object} of {setting.node} its value of before: {setting.setting} {setting.expected}"
     return silent if setting.setting == ANSWER else before
+
+
+def _of_unadvertised(setting: DifferingSetting, prefix: str) -> str:
+    """Return how to advertise a network: by the line that other switches have for theirs, or in words."""
+    line = setting.expected.removeprefix(ADVERTISED_BY)
+    if line != setting.expected:
+        return f"rocelab vtysh {setting.node} {_typed(line.split(' / '))}"
+    shown = shlex.join(["-c", "show running-config"])
+    return f"advertise {prefix}, by a network statement or redistribution: rocelab vtysh {setting.node} {shown}"
+
+
+def _typed(lines: Iterable[str]) -> str:
+    """Return lines of FRR's configuration as options of vtysh."""
+    return shlex.join([word for each in ("configure terminal", *lines) for word in ("-c", each)])
 
 
 def _of_rule(setting: DifferingSetting, words: list[str]) -> str:
@@ -181,8 +194,7 @@ def _of_frr(setting: DifferingSetting, _: list[str]) -> str:
     else:
         contexts += [f"no {line}"] if line.endswith(_REMOVED_FIRST) else []
         line = f"{line} {setting.expected}"
-    typed = [word for each in ("configure terminal", *contexts, line) for word in ("-c", each)]
-    return f"rocelab vtysh {setting.node} {shlex.join(typed)}"
+    return f"rocelab vtysh {setting.node} {_typed([*contexts, line])}"
 
 
 def _removing(line: str) -> str:

@@ -20,7 +20,7 @@ from lab.audit.objects.kernel_objects import (
     SysctlAudit,
     VlanAudit,
 )
-from lab.audit.objects.routing_objects import BfdSessionAudit, BgpSessionAudit, DaemonAudit
+from lab.audit.objects.routing_objects import BfdSessionAudit, BgpSessionAudit, DaemonAudit, FrrLineAudit
 from lab.audit.rules.port_rules import of_port
 from lab.audit.without_plan import differences_without_plan
 from lab.model.load import read_topology
@@ -177,6 +177,36 @@ def test_a_network_of_hosts_that_no_other_switch_has_is_not_advertised() -> None
     assert unadvertised(aggregate) == []
     default = RouteAudit("0.0.0.0/0", "main", "20", "unicast", "bgp", ("dev swp4",))
     assert unadvertised(default) == [("leaf4", f"route {lost}", "advertised")]
+
+
+@pytest.mark.parametrize(
+    ("context", "option", "having", "line"),
+    [
+        ("router ospf", " area 0.0.0.0", 7, "router ospf / network 10.0.0.14/31 area 0.0.0.0"),
+        ("router bgp {} / address-family ipv4 unicast", "", 7,
+         "router bgp 4 / address-family ipv4 unicast / network 10.0.0.14/31"),
+        ("router ospf", " area 0.0.0.0", 3, ""),
+    ],
+    ids=["OSPF", "BGP", "few"],
+)  # fmt: skip
+def test_the_line_that_advertises_a_network_is_that_of_other_switches(
+    context: str, option: str, having: int, line: str
+) -> None:
+    """``having`` of the eight networks of hosts are advertised by such a line, and that of leaf4 is missing."""
+    nodes = dict(STATE.nodes)
+    for name, node in nodes.items():
+        own = sorted({str(ip_interface(each.address).network) for each in node.addresses if each.interface != "lo"})
+        mine = context.format(name[-1])
+        lines = [f"{mine} / network {each}{option}" for each in own if int(each[7:-3]) // 2 < having]
+        kept = tuple(each for each in node.routes if each.prefix != "10.0.0.14/31")
+        linked = tuple(RouteAudit(each, "main", "", "unicast", "kernel", ("dev swp3",)) for each in own)
+        nodes[name] = replace(
+            node, routes=(*kept, *(linked if name.startswith("leaf") else ())),
+            frr=tuple(map(FrrLineAudit, [mine, f"{mine} / maximum-paths 64", *lines])) if node.daemons else (),
+        )  # fmt: skip
+    found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+    (silent,) = (each for each in found if each.field == "advertised")
+    assert silent.expected == (f"yes, by {line}" if line else "yes")
 
 
 def test_networks_of_an_ip_version_that_no_switch_routes_are_not_missing() -> None:

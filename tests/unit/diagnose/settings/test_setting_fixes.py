@@ -150,6 +150,10 @@ def test_a_network_that_is_not_advertised_has_a_place_to_look_at() -> None:
     kind = kind_of(silent)
     assert kind is not None
     assert kind.cause == "route-differs"
+    known = replace(silent, expected="yes, by router ospf / network 10.0.0.0/31 area 0.0.0.0")
+    assert remedies([known]) == [
+        "rocelab vtysh leaf1 -c 'configure terminal' -c 'router ospf' -c 'network 10.0.0.0/31 area 0.0.0.0'"
+    ]
 
 
 def test_an_interface_is_taken_out_of_a_bridge_whose_options_it_should_not_have() -> None:
