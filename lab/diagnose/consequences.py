@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from lab.diagnose.differing import DifferingSetting
     from lab.model.topology import Topology
 
+FEWER_ROUTES: Final = "fewer paths or routes at "
+"""The beginning of an effect of a setting, before the names of nodes."""
+DRAINED: Final = " is drained"
+"""In an effect of a setting, after the name of a switch."""
 TIMERS: Final = frozenset({"hold time", "keepalive"})
 """Settings of a session that take no path away."""
 _QUIET_LINE: Final = re.compile(r"(^| )(timers|bfd|description|log|advertisement-interval)( |$)")
@@ -264,7 +268,7 @@ def _with_lost_routes(setting: DifferingSetting, nodes: list[str]) -> DifferingS
     if not nodes:
         return setting
     shown = ", ".join(nodes[:_SHOWN]) + (f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else "")
-    return replace(setting, touches=(*setting.touches, f"fewer paths or routes at {shown}"))
+    return replace(setting, touches=(*setting.touches, f"{FEWER_ROUTES}{shown}"))
 
 
 def _is_chosen(route: DifferingSetting) -> bool:
@@ -278,7 +282,12 @@ def words_of(setting: DifferingSetting) -> list[str]:
 
 
 def changes_routes(setting: DifferingSetting) -> bool:
-    """Return whether a setting is a routing session that is down, or what it may send and use."""
+    """Return whether a setting is a routing session that is down, or what it may send and use.
+
+    OSPF and IS-IS exchange no routes over a link whose ends have different MTUs (RFC 2328 section 10.6).
+    """
+    if (setting.kind, setting.setting) == ("interface", "mtu"):
+        return True
     if setting.kind == "frr":
         return not is_quiet(setting) and not is_definition(setting.object)
     return setting.kind == "daemon" or (setting.kind == "bgp session" and is_state(setting))

@@ -16,7 +16,14 @@ from lab.audit.rules.address_rules import OF_LOOPBACK
 from lab.audit.rules.route_widths import RULE, drained_switches
 from lab.audit.without_plan import differences_without_plan
 from lab.diagnose.causes.route_fixes import words_as_it_is
-from lab.diagnose.consequences import RoutePaths, changes_routes, owners_of_networks, peer_of, without_details
+from lab.diagnose.consequences import (
+    DRAINED,
+    RoutePaths,
+    changes_routes,
+    owners_of_networks,
+    peer_of,
+    without_details,
+)
 from lab.diagnose.setting_causes import with_setting_causes
 from lab.diagnose.symptom import matches
 from lab.telemetry.read.audits import audit_at, read_audits
@@ -133,7 +140,7 @@ def _with_drained(
             return each.touches
         (version, *others) = drained[switch]
         family = "" if others else f"IPv{version} "
-        return (*each.touches, f"{switch} is drained: no {family}route of others leads over it")
+        return (*each.touches, f"{switch}{DRAINED}: no {family}route of others leads over it")
 
     return [replace(each, touches=effects(each)) for each in settings]
 

@@ -15,7 +15,7 @@ from lab.audit.objects.routing_objects import BFD_SHUTDOWN
 from lab.diagnose.causes.route_fixes import is_unlearned
 from lab.diagnose.causes.setting_fixes import EITHER, remedies
 from lab.diagnose.causes.setting_kinds import INFERRED, SettingReach, kind_of
-from lab.diagnose.consequences import TIMERS, is_quiet, is_state, peer_of, takes_sessions_down
+from lab.diagnose.consequences import DRAINED, FEWER_ROUTES, TIMERS, is_quiet, is_state, peer_of, takes_sessions_down
 from lab.diagnose.conservation.locations import PacketEffect
 from lab.diagnose.diagnosis import DiagnosisOutcome, Found
 from lab.diagnose.symptom import Evidence, matches
@@ -192,7 +192,12 @@ def _open_effects(found: Diagnosis) -> list[_Effect]:
 
 
 def _is_down(setting: DifferingSetting) -> bool:
-    """Return whether a session or a daemon is down: something is wrong, also if no packet is lost yet."""
+    """Return whether a session or a daemon is down, or routes are missing: wrong, also if no packet is lost yet.
+
+    Routes that no probe uses can be those of IPv6. A switch can be drained by intent.
+    """
+    if any(each.startswith(FEWER_ROUTES) for each in setting.touches) and not setting.intended:
+        return not any(DRAINED in each for each in setting.touches)
     if setting.kind in {"daemon", "node"}:
         kind = kind_of(setting)
         return kind is not None and setting.value != PRESENT

@@ -46,7 +46,7 @@ def fewer_next_hops_than_siblings(facts: WindowFacts) -> Iterator[Sign]:
         most = max((widths[other] for other in siblings), default=0)
         if len(uplinks) < 2:
             continue
-        if 0 < width < most:
+        if 0 < width < most and not _is_next_to_all(facts, switch):
             prefix, hops = next(iter(remote_prefixes(facts, switch).items()))
             says = f"next hops of {prefix}, by {' and '.join(hops)}; siblings have {most}"
             seen = [Evidence(says=says, of=switch, source="ip route", value=width, at=facts.end)]
@@ -66,9 +66,26 @@ def _narrow_addresses(facts: WindowFacts, switch: str, siblings: list[str]) -> I
     for address in facts.addresses.values():
         mine = _remote_hops(facts, switch, address)
         most = max((len(_remote_hops(facts, other, address)) for other in siblings), default=0)
-        if 0 < len(mine) < most:
+        if 0 < len(mine) < most and not _is_next_to(facts, switch, address, mine):
             says = f"next hops to {address}, by {' and '.join(mine)}; siblings have {most}"
             yield Evidence(says=says, of=switch, source="ip route", value=len(mine), at=facts.end)
+
+
+def _is_next_to_all(facts: WindowFacts, switch: str) -> bool:
+    """Return whether a switch uses all its links to the leaves of all hosts of others, as a spine does."""
+    hops = {address: _remote_hops(facts, switch, address) for address in facts.addresses.values()}
+    return all(_is_next_to(facts, switch, address, mine) for address, mine in hops.items() if mine)
+
+
+def _is_next_to(facts: WindowFacts, switch: str, address: str, hops: tuple[str, ...]) -> bool:
+    """Return whether next hops are all links of a switch to the leaf of an address.
+
+    A sibling whose link to the leaf has a higher cost takes a detour, for which there may be more next hops.
+    """
+    nics = [nic for nic, mine in facts.addresses.items() if mine == address]
+    leaves = {_node(facts.peer(port.name)) for nic in nics for port in facts.links_of(nic)}
+    direct = {port.rpartition(":")[2] for port in _uplinks(facts, switch) if _node(facts.peer(port)) in leaves}
+    return bool(direct) and direct <= {*hops}
 
 
 def _remote_hops(facts: WindowFacts, switch: str, address: str) -> tuple[str, ...]:

@@ -274,6 +274,20 @@ def test_a_host_whose_port_is_in_a_bridge_has_one_next_hop_at_its_own_leaf(devic
     assert diagnose(replace(three, routes=tunnelled)).causes == ()
 
 
+@pytest.mark.parametrize("dear", ["spine1", "spine2"])
+def test_a_spine_with_its_own_link_to_a_leaf_lacks_no_path(dear: str) -> None:
+    """A link has a higher cost: its spine takes a detour by two other leaves. The other spine has the direct link."""
+    three = three_leaves()
+    uplink = "swp2" if dear == "spine1" else "swp1"
+    theirs = {prefix for prefix, hops in three.routes[dear].items() if hops == ("swp2",)}
+    routes = dict(three.routes)
+    for node, hops in ((dear, ("swp1", "swp3")), ("leaf1", (uplink,)), ("leaf3", (uplink,))):
+        routes[node] = {prefix: hops if prefix in theirs else mine for prefix, mine in routes[node].items()}
+    routes["leaf2"] = {prefix: (uplink,) if len(mine) > 1 else mine for prefix, mine in routes["leaf2"].items()}
+    (found,) = diagnose(replace(three, routes=routes)).causes
+    assert (found.cause, found.places) == ("one-path-only", ("leaf1", "leaf2")), "those with one path to leaf2"
+
+
 def test_counted_drops_and_late_packets_have_a_place() -> None:
     lanes: Lanes = {"leaf2:swp3/0": {"offered": 500, "drops": {"shared": 100}}}
     (dropped,) = locate(facts(lanes, devices=RESENT))

@@ -244,3 +244,15 @@ def test_routes_of_any_switch_follow_from_a_name_that_another_switch_has(line: s
     assert [each.object for each in without_details([name, lost], paths)] == [name.object]
     other = replace(name, object="frr router isis fabric / metric-style narrow")
     assert len(without_details([other, lost], paths)) == 2
+
+
+def test_routes_that_are_missing_follow_from_the_mtu_of_a_link() -> None:
+    """OSPF and IS-IS exchange no routes over it. Routes over other links do not follow."""
+    mtu = differs("leaf1", "interface", "swp1", "mtu", value="8000", expected="9000", interface="swp1")
+    paths = RoutePaths(TOPOLOGY, {ip_network("10.9.0.0/31"): ["leaf2"], ip_network("10.8.0.0/31"): ["spine2"]})
+    lost = differs(
+        "leaf1", "route", "10.9.0.0/31 metric 20", "next hops", value="via a dev swp2", expected="2 next hops"
+    )
+    assert [each.object for each in without_details([mtu, lost], paths)] == ["interface swp1"]
+    other = replace(lost, object="route 10.8.0.0/31 metric 20")
+    assert len(without_details([mtu, other], paths)) == 2

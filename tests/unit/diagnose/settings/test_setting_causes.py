@@ -129,6 +129,17 @@ def test_a_session_or_a_daemon_that_is_down_is_wrong_before_a_packet_is_lost(
     assert named(diagnosed(settings)) == [answer]
 
 
+@pytest.mark.parametrize("line", ["interface swp1 / ipv6 ospf6 area", "router isis fabric / topology ipv6-unicast"])
+def test_a_line_that_takes_routes_is_wrong_if_no_probe_uses_them(line: str) -> None:
+    """As in a fabric whose hosts have no IPv6. A drained switch and what leads outside can be intended."""
+    taking = replace(setting("leaf1", f"frr {line}"), touches=("fewer paths or routes at leaf1, spine1",))
+    assert named(diagnosed([taking])) == [("session-differs", ("leaf1",), 0.75)]
+    drains = replace(taking, touches=(*taking.touches, "leaf1 is drained: no IPv6 route of others leads over it"))
+    assert named(diagnosed([drains])) == []
+    assert named(diagnosed([replace(taking, intended=True)])) == []
+    assert named(diagnosed([replace(taking, touches=())])) == []
+
+
 def test_sessions_of_bfd_that_are_down_follow_from_the_line_that_shuts_them() -> None:
     shut = setting("leaf1", "frr bfd / profile fabric / shutdown")
     own = replace(BFD_DOWN, node="leaf1", value="shutdown")
