@@ -32,6 +32,7 @@ CHAPTERS: Final = {
         "port",
         "counters",
         "jobs",
+        "job-network",
         "underlay",
         "overlay",
         "containerlab",

@@ -34,8 +34,8 @@ VM: Final = ROOT / "tests/vm"
 SESSIONS: Final = (
     (
         "incidents/test_probing.py", "incidents/test_diagnose.py", "fabrics/test_top.py", "fabrics/test_tools.py",
-        "rdma/test_workload.py", "rdma/test_job_command.py", "incidents/test_scenarios.py",
-        "incidents/test_challenges.py",
+        "rdma/test_workload.py", "rdma/test_job_command.py", "rdma/test_job_pods.py",
+        "incidents/test_scenarios.py", "incidents/test_challenges.py",
     ),
     ("overlay/test_tenant_challenges.py", "overlay/test_tenant_rdma.py"),
 )  # fmt: skip

@@ -68,6 +68,7 @@ class JournalKind(StrEnum):
     GROUP = "group"
     LAB = "lab"
     NAMESPACE = "namespace"
+    POD = "pod"
     RDMA_DEVICE = "rdma-device"
 
 

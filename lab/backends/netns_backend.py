@@ -190,7 +190,7 @@ class NetnsBackend:
         RDMA devices are removed one by one. Another owner may use a name of the journal by now, so only objects
         whose proof matches are removed.
         """
-        cookies = state.proofs(JournalKind.NAMESPACE)
+        cookies = _namespaces(state)
         groups = [Path(name) for name in state.recorded(JournalKind.GROUP)]
         refuse_inside(state)
         _end_processes(cookies, groups)
@@ -204,7 +204,7 @@ class NetnsBackend:
 
     def _remove_rdma(self, state: FabricState, names: Iterable[str]) -> None:
         """Delete the journal's RDMA devices that are in these namespaces, which belong to the fabric."""
-        cookies = state.proofs(JournalKind.NAMESPACE)
+        cookies = _namespaces(state)
         homes = {cookies[name]: Namespace(name) for name in names}
         devices = state.proofs(JournalKind.RDMA_DEVICE).items()
         rxe.delete(*(device for device, home in devices if home in homes and rxe.is_in(homes[home], device)))
@@ -213,6 +213,11 @@ class NetnsBackend:
         """Remove the pins of the port programs, which no interface uses any more."""
         for name in state.recorded(JournalKind.DATAPLANE):
             pins.unpin_own(pins.folder_of(name), state.owner)
+
+
+def _namespaces(state: FabricState) -> dict[str, int]:
+    """Return the namespaces of nodes and of pods by name, with their cookies."""
+    return {**state.proofs(JournalKind.NAMESPACE), **state.proofs(JournalKind.POD)}
 
 
 def _learn_queue_pairs(fabric: Fabric) -> None:
@@ -252,7 +257,7 @@ def make_group(state: FabricState) -> None:
 def refuse_inside(state: FabricState) -> None:
     """Raise UsageError if the caller runs inside the fabric that it is about to remove."""
     home = netns.own_cookie()
-    cookies = state.proofs(JournalKind.NAMESPACE)
+    cookies = _namespaces(state)
     inside = next((name.removeprefix(PREFIX) for name, cookie in cookies.items() if cookie == home), None)
     if inside or any(cgroup.holds_us(Path(name)) for name in state.recorded(JournalKind.GROUP)):
         raise UsageError(f"this shell runs inside {inside or 'the fabric'}", "leave it first, then run rocelab down")

@@ -110,6 +110,7 @@ def _rank(mpi: MpiLibrary, words: Sequence[object], spec: JobSpec, number: int, 
             "PMI_RANK": str(number),
             "PMI_SIZE": str(len(nics)),
             **mpi.environment(number, nic, spec.tclass, algorithm_variables(spec.collective, spec.algorithm)),
+            **spec.nccl.variables(nic),
         },
     )
 

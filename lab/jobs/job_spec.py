@@ -5,12 +5,13 @@ Sizes are bytes, as nccl-tests counts them: the larger of the send and the recei
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import UsageError
+from lab.jobs.nccl_settings import NcclSettings
 from lab.jobs.rank_program import ELEMENT_OCTETS
 from lab.rdma.measure import DEFAULT_TCLASS, check_tclass
 from lab.units import format_size
@@ -87,6 +88,8 @@ class JobSpec:
     algorithm: str = AUTOMATIC
     tclass: int = DEFAULT_TCLASS
     """IP traffic class of the RDMA packets: DSCP * 4 + ECN."""
+    nccl: NcclSettings = field(default_factory=NcclSettings)
+    """Settings by their names in NCCL."""
 
     def __post_init__(self) -> None:
         for size in self.sizes:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lab.errors import EnvironmentLacks
+from lab.errors import EnvironmentLacks, OperationFailed
 from lab.jobs.job_spec import ALGORITHMS, AUTOMATIC, Collective
+from lab.jobs.nccl_settings import net_devices
 from lab.rdma import sysfs
 from lab.shipped import PACKAGE
 
@@ -62,21 +63,22 @@ class MpiLibrary:
 
         ``algorithms`` are the variables of MPICH that choose them.
 
-        EnvironmentLacks if the device is missing, and OperationFailed if it has no GID of the NIC's address.
+        EnvironmentLacks if a device is missing, and OperationFailed if it has no GID of the NIC's address.
         """
-        if not sysfs.exists(nic.device):
-            raise EnvironmentLacks(
-                f"rank {rank} at {nic} has no RDMA device {nic.device}, and no job uses TCP", sysfs.MAKE_AGAIN
+        indexes = [_gid_index(rank, each) for each in (nic, *nic.rails)]
+        if len(set(indexes)) > 1:  # UCX has one index for all devices
+            raise OperationFailed(
+                f"rank {rank} at {nic}: its NICs have their addresses at different GID indexes",
+                "use one NIC of a host",
             )
-        sysfs.wait_active(nic.device)
         return {
             "UCX_MODULE_DIR": str(self.folder / "mpich" / "ucx"),
             "UCX_TLS": _TRANSPORTS,
-            "UCX_NET_DEVICES": f"{nic.device}:1,{nic.interface}",
-            "UCX_IB_GID_INDEX": str(sysfs.gid_index(nic.device, nic.address)),
+            "UCX_NET_DEVICES": net_devices(nic, nic.interface),
+            "UCX_IB_GID_INDEX": str(indexes[0]),
             "UCX_IB_TRAFFIC_CLASS": str(tclass),
-            # One lane: UCX would divide large messages between all devices and transports that it may use.
-            "UCX_MAX_RNDV_RAILS": "1",
+            # One lane for each rail: UCX would divide large messages between all devices and transports otherwise.
+            "UCX_MAX_RNDV_RAILS": str(1 + len(nic.rails)),
             "UCX_MAX_EAGER_RAILS": "1",
             # Messages above 459 KiB are RDMA writes, as those of NCCL are: UCX prefers reads. Smaller ones are sends.
             "UCX_RNDV_SCHEME": "put_zcopy",
@@ -84,6 +86,16 @@ class MpiLibrary:
             "UCX_WARN_UNUSED_ENV_VARS": "n",
             **algorithms,
         }
+
+
+def _gid_index(rank: int, nic: Nic) -> int:
+    """Return the index of the GID of a NIC's address, once its device is active."""
+    if not sysfs.exists(nic.device):
+        raise EnvironmentLacks(
+            f"rank {rank} at {nic} has no RDMA device {nic.device}, and no job uses TCP", sysfs.MAKE_AGAIN
+        )
+    sysfs.wait_active(nic.device)
+    return sysfs.gid_index(nic.device, nic.address)
 
 
 def find_mpi() -> MpiLibrary:

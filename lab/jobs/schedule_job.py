@@ -11,6 +11,7 @@ from lab.jobs.collective_job import check_nics
 from lab.jobs.job_session import JobPatience, Rank, module_argv
 from lab.jobs.job_spec import AUTOMATIC
 from lab.jobs.mpi_library import overlapping_variables
+from lab.jobs.nccl_settings import NcclSettings
 from lab.jobs.rank_schedule import check_schedule
 from lab.rdma.measure import DEFAULT_TCLASS
 
@@ -31,6 +32,8 @@ class ScheduleOptions:
     """IP traffic class of the RDMA packets: DSCP * 4 + ECN."""
     mtu: int | None = None
     """Path MTU of the QPs in bytes; by default, the smaller active MTU of both ends."""
+    nccl: NcclSettings = field(default_factory=NcclSettings)
+    """Settings by their names in NCCL."""
     patience: JobPatience = field(default_factory=JobPatience)
     """Timeouts, beside the computations of a step: several may follow each other without a packet."""
 
@@ -64,6 +67,7 @@ def run_schedule(
                 "PMI_SIZE": str(len(nics)),
                 **mpi.environment(number, nic, options.tclass, variables),
                 **mpi_library.mtu_variables(options.mtu),
+                **options.nccl.variables(nic),
             },
         )
         for number, nic in enumerate(nics)

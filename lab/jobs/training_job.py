@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import chain
 from statistics import fmean, median_low
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lab.errors import UsageError
 from lab.jobs.collective_job import RankPlace, place_of
 from lab.jobs.job_spec import AUTOMATIC
+from lab.jobs.nccl_settings import NcclSettings
 from lab.jobs.rank_schedule import OperationKind, Phase
 from lab.jobs.schedule_arithmetic import step_seconds, transfers
 from lab.jobs.schedule_job import ScheduleOptions, run_schedule
@@ -101,6 +102,7 @@ class TraceJob:
     """The algorithm of AllReduce."""
     tclass: int = DEFAULT_TCLASS
     mtu: None = None
+    settings: NcclSettings = field(default_factory=NcclSettings)
     storage: None = None
     allreduce: None = None
 
@@ -187,7 +189,7 @@ def run_training(
     schedule = _schedule(spec, hosts)
     if not any(_variant_seconds(schedule, link_rate)):
         raise UsageError(f"job {spec.name} neither computes nor communicates", "record the trace again")
-    options = ScheduleOptions(algorithm=spec.algorithm, tclass=spec.tclass, mtu=spec.mtu)
+    options = ScheduleOptions(algorithm=spec.algorithm, tclass=spec.tclass, mtu=spec.mtu, nccl=spec.settings)
     trained = len(nics) - (spec.storage is not None)
     known = 0
 

@@ -21,6 +21,7 @@ from pydantic import BaseModel, Field, PlainValidator, ValidationError
 
 from lab.errors import InvalidInput, Problem, UsageError
 from lab.jobs.job_spec import ALGORITHMS, AUTOMATIC, MAX_JOB_SIZE, MAX_STEPS, Collective
+from lab.jobs.nccl_settings import NcclSettings, nccl_settings
 from lab.jobs.rank_placement import PlacementRule
 from lab.jobs.rank_program import ELEMENT_OCTETS
 from lab.model.values.fields import SECTION, named, ranged
@@ -149,6 +150,13 @@ class TrainingSpec(BaseModel):
     """IP traffic class of the RDMA packets: DSCP * 4 + ECN."""
     mtu: Literal[256, 512, 1024, 2048, 4096] | None = None
     """Path MTU of the QPs in bytes; by default, the smaller active MTU of both ends, which UCX exchanges."""
+    nccl: dict[str, int | str] = Field(default_factory=dict)
+    """Settings by their names in NCCL, for example ``{NCCL_IB_GID_INDEX: 1}``."""
+
+    @property
+    def settings(self) -> NcclSettings:
+        """The settings of ``nccl``."""
+        return nccl_settings(self.nccl)
 
     @property
     def tensor_ranks(self) -> int:
@@ -225,7 +233,8 @@ def load_training(text: str, source: str) -> TrainingSpec:
     if found is not None:
         key, message, remedy = found
         raise InvalidInput(source, [Problem(key, message, remedy, line=document.line((key,)))])
-    return spec
+    tclass = spec.settings.tclass
+    return spec if tclass is None else spec.model_copy(update={"tclass": tclass})
 
 
 def _conflict(spec: TrainingSpec) -> tuple[str, str, str] | None:
@@ -236,16 +245,30 @@ def _conflict(spec: TrainingSpec) -> tuple[str, str, str] | None:
     if spec.algorithm not in {AUTOMATIC, *ALGORITHMS[Collective.ALLREDUCE]}:
         known = ", ".join((AUTOMATIC, *ALGORITHMS[Collective.ALLREDUCE]))
         return "algorithm", f"allreduce has no algorithm {spec.algorithm!r}", f"use {known}"
-    try:
-        check_tclass(spec.tclass)
-    except UsageError as error:
-        return "tclass", error.message, error.remedy
+    wrong = _setting_conflict(spec)
+    if wrong is not None:
+        return wrong
     storage = spec.storage
     if storage is not None and storage.load is None and storage.checkpoint is None:
         return "storage", "neither sends nor receives", "write load: 256KiB or checkpoint: 1MiB"
     if spec.data.overlap and spec.data.buckets == 1:
         return "data", "cannot overlap one bucket with the computation", "write buckets: 4"
     return group_conflict(spec, spec.ranks if spec.ranks is not None else len(spec.hosts or ()))
+
+
+def _setting_conflict(spec: TrainingSpec) -> tuple[str, str, str] | None:
+    """Return the key, the message and the remedy of a wrong traffic class or setting of NCCL; or None."""
+    try:
+        check_tclass(spec.tclass)
+    except UsageError as error:
+        return "tclass", error.message, error.remedy
+    try:
+        tclass = spec.settings.tclass
+    except UsageError as error:
+        return "nccl", error.message, error.remedy
+    if tclass is not None and "tclass" in spec.model_fields_set:
+        return "tclass", "is there beside NCCL_IB_TC", "write one of them"
+    return None
 
 
 def group_conflict(spec: TrainingSpec, ranks: int) -> tuple[str, str, str] | None:

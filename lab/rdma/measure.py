@@ -59,6 +59,8 @@ class Nic:
     device: str
     address: Address
     only: bool = True
+    rails: tuple[Nic, ...] = ()
+    """Further NICs of the host that a job uses beside this one."""
 
     def __str__(self) -> str:
         return self.host if self.only else f"{self.host}:{self.interface}"

@@ -21,11 +21,13 @@ from lab.cli.tables.training_table import phase_table, training_notes, training_
 from lab.cli.traffic.job_explain import explain
 from lab.cli.traffic.job_export import export
 from lab.cli.traffic.job_transfer import transfer
+from lab.cli.traffic.pod_option import PodOption, in_pods
 from lab.cli.traffic.tclass_option import TclassOption
 from lab.errors import ExitCode, UsageError
 from lab.faults.slow_ranks import slowed, slowed_trace
 from lab.jobs.collective_job import lossy_class, received_bps, run_job, too_fast
 from lab.jobs.job_spec import ALGORITHMS, AUTOMATIC, Collective, JobSpec, size_range
+from lab.jobs.nccl_settings import NcclSettings, read_settings
 from lab.jobs.rank_placement import PlacementRule, leaf_of_nic, nic_links, place, refuse_shared_host
 from lab.jobs.traces.chakra_trace import read_traces
 from lab.jobs.training_job import TraceJob, recorded_job, run_training
@@ -33,7 +35,7 @@ from lab.jobs.training_spec import MAX_NAME, load_training
 from lab.kernel.process import time_source
 from lab.model.load import read_text
 from lab.rdma.measure import DEFAULT_TCLASS
-from lab.rdma.nic_choice import all_nics, find_nic
+from lab.rdma.nic_choice import all_nics, find_nic, nics_of
 from lab.routing.paths.underlay_path import Walker
 from lab.units import format_rate, format_size, format_time, parse_size
 
@@ -41,10 +43,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lab.backends.backend import Fabric
+    from lab.backends.job_pods import PodKind
     from lab.jobs.collective_job import JobResult
     from lab.jobs.job_qps import JobQps
     from lab.jobs.training_job import TrainingResult
     from lab.jobs.training_spec import TrainingSpec
+    from lab.model.topology import Link
     from lab.rdma.measure import Nic
 
 app = typer.Typer(
@@ -96,6 +100,14 @@ SizeOption = Annotated[str, typer.Option(help="Bytes of a rank's larger buffer."
 LargestOption = Annotated[str | None, typer.Option("--max-size", help="Measure sizes from --size to this one.")]
 FactorOption = Annotated[int, typer.Option(help="With --max-size: the ratio of one size to the one before.")]
 IterationsOption = Annotated[int, typer.Option(help="Measured steps of each size.")]
+SettingsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="A setting of NCCL, for example NCCL_IB_TC=106 (rocelab docs jobs). May be repeated.",
+    ),
+]
 WarmupOption = Annotated[int, typer.Option(help="Steps of each size before the measured ones.")]
 
 
@@ -115,9 +127,13 @@ def _command(collective: Collective) -> Callable[..., None]:
         iterations: IterationsOption = 5,
         warmup: WarmupOption = 1,
         tclass: TclassOption = DEFAULT_TCLASS,
+        settings: SettingsOption = None,
+        pod: PodOption = None,
         name: FabricOption = None,
         as_json: JsonFlag = False,
     ) -> None:
+        nccl = read_settings(settings or ())
+        tclass = _one_tclass(tclass, nccl)
         spec = JobSpec(
             collective=collective,
             sizes=_sizes(size, largest, factor),
@@ -125,15 +141,16 @@ def _command(collective: Collective) -> Callable[..., None]:
             warmup=warmup,
             algorithm=algorithm,
             tclass=tclass,
+            nccl=nccl,
         )
         fabric = open_fabric(name)
-        nics = _placed(fabric, hosts or (), (ranks, placement, seed))
-        links = [nic_links(fabric.topology, fabric.plan, nic) for nic in nics]
+        nics = _placed(fabric, hosts or (), (ranks, placement, seed), nccl)
+        links = [_links(fabric, nic) for nic in nics]
         warnings = _warned(lossy_class(chain.from_iterable(links), fabric.qos, tclass))
         slowest = min(sum(link.rate for link in each) for each in links)
-        with stages() as progress:
-            result = run_job(nics, spec, link_rate=slowest, report=progress)
-        _show(result, [*warnings, *_warned(_emulation(result))], as_json=as_json)
+        with stages() as progress, in_pods(fabric, nics, pod, progress) as placed:
+            result = run_job(placed, spec, link_rate=slowest, report=progress)
+        _show(result, [*warnings, *_warned(_emulation(result))], pod, as_json=as_json)
         if result.wrong:
             raise typer.Exit(ExitCode.FAIL)
 
@@ -155,6 +172,7 @@ def train(
         typer.Argument(help="A YAML file (rocelab docs jobs), or the Chakra trace of rank 0, NAME.0.et."),
     ],
     ranks: Annotated[int | None, typer.Option(min=2, help="Ranks of a trace that all ranks run.")] = None,
+    pod: PodOption = None,
     name: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -167,7 +185,7 @@ def train(
         schedule = read_traces(file, ranks)
         job = TraceJob(name=file.name.removesuffix(".et").removesuffix(".0")[:MAX_NAME], schedule=schedule)
         fabric = open_fabric(name)
-        nics = _placed(fabric, (), (schedule.ranks, None, 0))
+        nics = _placed(fabric, (), (schedule.ranks, None, 0), NcclSettings())
     elif ranks is not None:
         raise UsageError("--ranks is for execution traces", f"write ranks: {ranks} in {file.name}")
     else:
@@ -176,17 +194,17 @@ def train(
         fabric = open_fabric(name)
         rule = job.placement if job.hosts is None or "placement" in job.model_fields_set else None
         storage = find_nic(fabric, job.storage.host) if job.storage is not None else None
-        nics = _placed(fabric, job.hosts or (), (job.ranks, rule, job.seed), storage)
-    links = [nic_links(fabric.topology, fabric.plan, nic) for nic in nics]
+        nics = _placed(fabric, job.hosts or (), (job.ranks, rule, job.seed), job.settings, storage)
+    links = [_links(fabric, nic) for nic in nics]
     warnings = _warned(lossy_class(chain.from_iterable(links), fabric.qos, job.tclass))
     slowest = min(sum(link.rate for link in each) for each in links)
-    with stages() as progress:
-        watch = _watched_qps(fabric, nics, progress) if recorded_command.is_recorded(fabric.state) else None
+    with stages() as progress, in_pods(fabric, nics, pod, progress) as placed:
+        watch = _watched_qps(fabric, placed, progress) if recorded_command.is_recorded(fabric.state) else None
         hosts = [nic.host for nic in nics]
         job = slowed_trace(fabric, job, hosts) if isinstance(job, TraceJob) else slowed(fabric, job, hosts)
         stepped = partial(recorded_command.stepped, fabric.state)
         told = watch.report if watch else progress
-        result = run_training(nics, job, link_rate=slowest, report=told, stepped=stepped)
+        result = run_training(placed, job, link_rate=slowest, report=told, stepped=stepped)
     if watch:
         recorded_command.described(fabric.state, recorded_job(result, watch.found))
     warnings += _warned(too_fast(result.transfer_bps) if time_source.lives_in() == time_source.VIRTUAL else "")
@@ -234,14 +252,15 @@ def _placed(
     fabric: Fabric,
     hosts: Sequence[str],
     placed: tuple[int | None, PlacementRule | None, int],
+    settings: NcclSettings,
     storage: Nic | None = None,
 ) -> tuple[Nic, ...]:
     """Return the NIC of each rank: those of ``hosts`` in their order, unless there is a rule; last that of storage.
 
-    ``placed`` are the number of ranks, the rule and the seed.
+    ``placed`` are the number of ranks, the rule and the seed. Only NICs that the settings allow are used.
     """
     ranks, rule, seed = placed
-    nics = tuple(find_nic(fabric, host) for host in hosts) if hosts else all_nics(fabric)
+    nics = tuple(_named(fabric, host, settings) for host in hosts) if hosts else settings.allowed(all_nics(fabric))
     if storage is not None and hosts and storage.host in {nic.host for nic in nics}:
         raise UsageError(f"storage: {storage.host} also runs a rank", "leave it out of hosts, or name another host")
     if storage is not None:
@@ -255,7 +274,30 @@ def _placed(
         raise UsageError(f"no host of {fabric.name} has RDMA", "write rdma: true for hosts in the topology")
     leaf_of = {nic: "" if hosts and rule is None else leaf_of_nic(fabric.topology, fabric.plan, nic) for nic in nics}
     ranked = place(nics, leaf_of, ranks, rule or PlacementRule.PACKED, seed)
+    written = {host.partition(":")[0] for host in hosts if ":" in host}
+    every = [nic for nic in all_nics(fabric) if nic.host not in written]
+    ranked = tuple(settings.with_rails(nic, every) for nic in ranked)
     return ranked if storage is None else (*ranked, storage)
+
+
+def _links(fabric: Fabric, nic: Nic) -> list[Link]:
+    """Return the links of a rank: those of all its rails."""
+    return [link for each in (nic, *nic.rails) for link in nic_links(fabric.topology, fabric.plan, each)]
+
+
+def _named(fabric: Fabric, host: str, settings: NcclSettings) -> Nic:
+    """Return the NIC ``h1:eth2``, or the first one of ``h1`` that the settings allow."""
+    nic = find_nic(fabric, host)
+    return settings.allowed((nic,) if ":" in host else nics_of(fabric, nic.host))[0]
+
+
+def _one_tclass(tclass: int, settings: NcclSettings) -> int:
+    """Return the traffic class of the option, or of the settings; UsageError if both have one."""
+    if settings.tclass is None:
+        return tclass
+    if tclass != DEFAULT_TCLASS:
+        raise UsageError("--tclass is there beside NCCL_IB_TC", "write one of them")
+    return settings.tclass
 
 
 def _emulation(result: JobResult) -> str:
@@ -270,11 +312,11 @@ def _warned(text: str) -> list[str]:
     return [text]
 
 
-def _show(result: JobResult, warnings: Sequence[str], *, as_json: bool) -> None:
+def _show(result: JobResult, warnings: Sequence[str], pod: PodKind | None, *, as_json: bool) -> None:
     if as_json:
         print_json({**_data(result), "warnings": warnings})
     else:
-        stdout.print(_table(result))
+        stdout.print(_table(result, "" if pod is None else f" in {pod} pods"))
         for line in _notes(result):
             stdout.print(line, style="dim", highlight=False)
 
@@ -293,9 +335,9 @@ def _data(result: JobResult) -> dict[str, Any]:
     }
 
 
-def _table(result: JobResult) -> Any:
+def _table(result: JobResult, where: str) -> Any:
     title = (
-        f"{result.collective} on {len(result.ranks)} ranks, {result.iterations} steps of each size, algorithm "
+        f"{result.collective} on {len(result.ranks)} ranks{where}, {result.iterations} steps of each size, algorithm "
         f"{result.algorithm}, {time_source.lives_in()} time"
     )
     rows = [

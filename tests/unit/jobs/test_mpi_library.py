@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sysconfig
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from lab.errors import EnvironmentLacks
+from lab.errors import EnvironmentLacks, OperationFailed
 from lab.jobs import mpi_library
 from lab.jobs.job_spec import ALGORITHMS, Collective
 from lab.jobs.mpi_library import MpiLibrary, algorithm_variables, find_mpi, mtu_variables, overlapping_variables
@@ -79,3 +80,17 @@ def test_mpi_is_found_in_the_environment_or_beside_the_package(
         folder.mkdir(parents=True)
         (folder / "libmpi_abi.so.1").touch()
         assert find_mpi().folder == folder
+
+
+def test_a_rank_with_two_rails_divides_large_messages_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    second = replace(NIC, interface="eth2", device="incast.h3.eth2", address=ip_address("10.0.1.3"))
+    monkeypatch.setattr(sysfs, "exists", lambda _: True)
+    monkeypatch.setattr(sysfs, "wait_active", lambda _: None)
+    indexes = {NIC.device: 1, second.device: 1}
+    monkeypatch.setattr(sysfs, "gid_index", lambda device, _: indexes[device])
+    made = MPI.environment(0, replace(NIC, rails=(second,)), 106, {})
+    assert made["UCX_NET_DEVICES"] == "incast.h3.eth1:1,incast.h3.eth2:1,eth1"
+    assert made["UCX_MAX_RNDV_RAILS"] == "2"
+    indexes[second.device] = 2
+    with pytest.raises(OperationFailed, match="different GID indexes"):
+        MPI.environment(0, replace(NIC, rails=(second,)), 106, {})
