@@ -112,7 +112,9 @@ def _station(fabric: Fabric, name: str) -> Station:
     node, _, interface = name.partition(":")
     hosts = [host.name for host in fabric.topology.hosts]
     if node not in hosts:
-        raise UsageError(f"no host {node!r} in fabric {fabric.name}", suggest(node, hosts, f"the hosts are {hosts}"))
+        raise UsageError(
+            f"no host {node!r} in fabric {fabric.name}", suggest(node, hosts, f"there is {', '.join(hosts)}")
+        )
     stations = stations_of(node, fabric.plan[node], plan_overlay(fabric.topology))
     if not stations:
         raise UsageError(f"{node} has no address", "add subnets to its network")

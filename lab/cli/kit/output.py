@@ -12,7 +12,7 @@ from io import BufferedWriter, FileIO, TextIOWrapper
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 _WIDTH_IN_A_FILE: Final = 132
+_LEAST_WIDTH: Final = 40
+"""Characters of a line, at least. In fewer, columns of a table have no room at all, and their content is lost."""
 _NAME: Final = 20
 """Characters of a name of a row that is not wrapped, at most."""
 _AROUND: Final = 3
@@ -46,6 +48,16 @@ class _SafeConsole(Console):
         """Render as Rich does, but escape text from recordings, captures and programs."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
+
+    @property
+    def size(self) -> ConsoleDimensions:
+        """The size of the terminal, or of $COLUMNS; some programs set that to 0."""
+        found = super().size
+        return ConsoleDimensions(max(found.width, _LEAST_WIDTH), found.height)
+
+    @size.setter
+    def size(self, new: tuple[int, int]) -> None:
+        self._width, self._height = new
 
     def on_broken_pipe(self) -> None:
         """Exit with ``BROKEN_PIPE``: Rich would exit with 1, which means "fail" here."""

@@ -224,7 +224,9 @@ class PacketSpec(BaseModel):
     @classmethod
     def _as_cnps_are(cls, data: Any) -> Any:
         """Set the defaults of a CNP: its own DSCP, so that it is not queued behind data, and no ECN capability."""
-        if isinstance(data, dict) and data.get("kind") in {PacketKind.CNP, PacketKind.CNP.value}:
+        # Not "in" a set: the kind in a file may be a list or a mapping, which has no hash.
+        kind = data.get("kind") if isinstance(data, dict) else None
+        if kind == PacketKind.CNP or kind == PacketKind.CNP.value:  # noqa: PLR1714
             return {"dscp": CNP_DSCP, "ecn": "not-ect", **data}
         return data
 

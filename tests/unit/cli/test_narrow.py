@@ -142,3 +142,19 @@ def test_long_text_in_the_first_column_wraps(drawn_at: Callable[[int, str], list
     lines = drawn_at(60, "a sentence about a port that is longer than the name of one")
     assert max(map(len, lines)) <= 60
     assert sum(line.startswith("│") for line in lines) > 3
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "20", "-5", "x", ""])
+def test_no_column_is_without_room_whatever_the_environment_says(
+    columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    output.look_again()
+    try:
+        output.stdout.print(output.table("ports", "abcdefghi", [[f"{letter}1" for letter in "ABCDEFGHI"]]))
+    finally:
+        monkeypatch.undo()
+        output.look_again()
+    shown = capsys.readouterr().out
+    assert set("ABCDEFGHI") <= set(shown)
+    assert max(map(len, shown.splitlines())) <= 132

@@ -93,7 +93,9 @@ def test_the_shape_of_the_file_is_checked(text: str, problem: str) -> None:
     assert problem in str(refused.value)
 
 
-values = st.one_of(st.integers(), st.booleans(), st.text(max_size=12), st.floats(), st.none(), st.just([]))
+values = st.one_of(
+    st.integers(), st.booleans(), st.text(max_size=12), st.floats(), st.none(), st.just([]), st.just({"a": 1})
+)
 keys = st.sampled_from([field.alias or name for name, field in PacketSpec.model_fields.items()]) | st.text(max_size=5)
 
 
@@ -104,6 +106,13 @@ def test_any_values_are_crafted_or_refused(kind: PacketKind, written: dict[str, 
     with suppress(InvalidInput):
         (packet,) = load_packets(text, "any.yaml")
         assert decode(craft(packet).frame).damage == ""
+
+
+@pytest.mark.parametrize("kind", ["[write]", "{a: nak}", "[[]]", "null", "true", "7"])
+def test_a_kind_that_is_no_word_is_refused_like_any_other(kind: str) -> None:
+    """It is looked at before the other fields are, for the defaults of a CNP."""
+    with pytest.raises(InvalidInput, match=r"^x.yaml:1: (packets\[0\]\.)?kind: "):
+        load_packets(f"packets: [{{kind: {kind}}}]", "x.yaml")
 
 
 @settings(max_examples=300)
