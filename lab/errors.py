@@ -15,12 +15,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 class ExitCode(IntEnum):
@@ -96,6 +97,19 @@ class InvalidInput(UsageError):
 
     def _describe(self, problem: Problem) -> str:
         return f"{self.source}:{problem.line}: {problem}" if problem.line else f"{self.source}: {problem}"
+
+
+@contextmanager
+def writing(path: object, remedy: str = "name another file") -> Iterator[None]:
+    """Turn an OSError while writing the result ``path``, which the user named, into a UsageError.
+
+    It is the one place of this error and its exit code. A capture or a recording that breaks off later is different:
+    its data is valid until then, and the error is OperationFailed.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}", remedy) from error
 
 
 class EnvironmentLacks(LabError):

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from lab.errors import UsageError
+from lab.errors import UsageError, writing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,7 @@ def write(files: Files, folder: Path) -> None:
     """Create ``folder`` with these files; raise UsageError if it is not empty, or cannot be written."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UsageError(f"{folder} is there, and is no folder", "name another with -o")
-    try:
+    with writing(folder, "name another folder with -o"):
         if folder.is_dir() and any(folder.iterdir()):
             raise UsageError(f"folder {folder} is not empty", "name another with -o, or remove it")
         folder.absolute().parent.mkdir(parents=True, exist_ok=True)
@@ -31,8 +31,6 @@ def write(files: Files, folder: Path) -> None:
         except BaseException:
             shutil.rmtree(making, ignore_errors=True)
             raise
-    except OSError as error:
-        raise UsageError(f"cannot write {folder} ({error.strerror})", "choose another place with -o") from error
 
 
 def _fill(folder: Path, files: Files) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from io import FileIO
 from typing import TYPE_CHECKING, Final, Self
 
-from lab.errors import OperationFailed
+from lab.errors import OperationFailed, writing
 from lab.wire.pcapng import MAX_SNAPLEN, Writer
 
 if TYPE_CHECKING:
@@ -57,14 +57,11 @@ class RingWriter:
         """Begin the next file. The oldest is removed first, to make room for it."""
         self._number += 1
         path = self._named(self._number)
-        try:
-            if self._number > self._files:
-                self._named(self._number - self._files).unlink(missing_ok=True)
-            self._file = FileIO(path, "w")
-        except OSError as error:
-            raise OperationFailed(
-                f"cannot write {path}: {error.strerror}", "everything before that is valid"
-            ) from error
+        if self._number == 1:
+            with writing(path):
+                self._file = FileIO(path, "w")
+        else:
+            self._replace_oldest(path)
         self._writer = Writer(self._file, select=self._filter)
         for interface in self._interfaces:
             self._writer.add_interface(interface)
@@ -97,3 +94,13 @@ class RingWriter:
     def write_statistics(self, interface: int, statistics: Statistics) -> None:
         """Write the total counters of an interface; once for each interface, at the end."""
         self._writer.write_statistics(interface, statistics)
+
+    def _replace_oldest(self, path: Path) -> None:
+        try:
+            if self._number > self._files:
+                self._named(self._number - self._files).unlink(missing_ok=True)
+            self._file = FileIO(path, "w")
+        except OSError as error:
+            raise OperationFailed(
+                f"cannot write {path}: {error.strerror}", "everything before that is valid"
+            ) from error

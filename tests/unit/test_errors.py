@@ -18,6 +18,7 @@ from lab.errors import (
     OperationFailed,
     Problem,
     UsageError,
+    writing,
 )
 from lab.units import parse_rate, parse_size, parse_time
 
@@ -92,3 +93,31 @@ def test_a_value_that_cannot_be_read_is_told_with_its_option_and_a_remedy(text: 
             read_value("--it", text, parse)
         assert refused.value.message.startswith(f"--it: {text!r} ")
         assert refused.value.remedy.startswith("write ")
+
+
+_OWN_PLACES = {"wire/pcapng.py", "wire/pcapng_ring.py", "cli/kit/output.py", "cli/packets/on_event.py"}
+"""Captures that break off keep what they have; standard output is no file; a folder is checked before it is used."""
+
+
+def test_a_result_that_cannot_be_written_has_one_exit_code() -> None:
+    """Errors of rooms that write what a user names: ``lab.errors.writing`` is the only place that words them."""
+    lab = Path(errors.__file__).parent
+    rooms = ("wire", "analysis", "jobs", "export", "telemetry", "scenario", "diagnose", "report", "cli")
+    found = {
+        str(path.relative_to(lab))
+        for room in rooms
+        for path in (lab / room).rglob("*.py")
+        if any(
+            isinstance(node, ast.JoinedStr)
+            and ("cannot be written" in (text := ast.unparse(node)) or "cannot write" in text)
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        )
+    }
+    assert found <= _OWN_PLACES
+
+
+def test_an_output_is_named_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as refused, writing(tmp_path, "name another with -o"):
+        tmp_path.write_text("")
+    assert str(refused.value) == f"cannot write {tmp_path}: Is a directory: name another with -o"
+    assert refused.value.exit_code == 2

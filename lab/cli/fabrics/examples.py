@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from lab.cli.kit.output import JsonFlag, print_json, stdout, table
-from lab.errors import UsageError
+from lab.errors import UsageError, writing
 from lab.model.values.suggest import suggest
 from lab.shipped import shipped
 
@@ -71,8 +71,6 @@ def copy(
 
 
 def _copy(source: Path, target: Path) -> None:
-    try:
+    with writing(target, "name another folder with -o"):
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
-    except OSError as error:
-        raise UsageError(f"cannot write {target} ({error.strerror})", "choose another place with -o") from error

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lab.cli.kit.output import JsonFlag, print_json, stderr, stdout, table
-from lab.errors import EnvironmentLacks, ExitCode, InvalidInput, LabError, UsageError
+from lab.errors import EnvironmentLacks, ExitCode, InvalidInput, LabError, UsageError, writing
 from lab.kernel.process import time_source
 from lab.units import counted, format_rate, format_time
 
@@ -330,10 +330,8 @@ def write(content: str | bytes, output: Path | None) -> None:
     if output is None:
         typer.echo(content, nl=False)
         return
-    try:
+    with writing(output, "name another file with -o"):
         output.write_bytes(content.encode() if isinstance(content, str) else content)
-    except OSError as error:
-        raise UsageError(f"cannot write {output} ({error.strerror})", "choose another place with -o") from error
     typer.echo(f"wrote {output}", err=True)
 
 

@@ -19,7 +19,7 @@ from lab.cli.kit.complete import FabricOption
 from lab.cli.kit.open_fabric import open_fabric, tell
 from lab.cli.kit.output import JsonFlag, print_json, stdout, table
 from lab.cli.tables import verdict_table
-from lab.errors import ExitCode, OperationFailed, UsageError
+from lab.errors import ExitCode, OperationFailed, UsageError, writing
 from lab.faults import declared
 from lab.kernel.process import time_source, wall_clock
 from lab.model.load import read_topology
@@ -184,12 +184,8 @@ def fix(
             f"the challenge of {running.name} did not end properly: {why or 'it was fixed already'}"
         )
     run = verdict_table.fresh(output, about.scenario)
-    try:
+    with writing(run, "name another folder with -o"):
         shutil.copytree(challenge.recording, run)
-    except OSError as error:
-        raise OperationFailed(
-            f"{run} cannot be written: {error.strerror}", "choose another folder with -o"
-        ) from error
     shutil.rmtree(challenge.recording)
     judged, taken = judge(run, Path(about.folder)), _scored(challenge, answer)
     if as_json:

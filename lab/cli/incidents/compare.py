@@ -10,7 +10,7 @@ import typer
 from lab.cli.kit.complete import run_names
 from lab.cli.kit.output import JsonFlag, print_json, stdout
 from lab.cli.kit.run_name import file_stems, folder_of
-from lab.errors import ExitCode, OperationFailed, UsageError
+from lab.errors import ExitCode, UsageError, writing
 from lab.scenario import library
 
 if TYPE_CHECKING:
@@ -112,8 +112,7 @@ def _write(file: Path, found: RunComparison, threshold: float, *, every: bool) -
     from lab.report.compare.comparison_page import write_comparison_page  # noqa: PLC0415
 
     made = write_comparison_page if file.suffix == ".html" else write_comparison
-    try:
+    text = made(found, threshold, every=every)
+    with writing(file, "name another file with -o"):
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(made(found, threshold, every=every), encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise OperationFailed(f"{file} cannot be written: {error.strerror}", "-o names another file") from error
+        file.write_text(text, encoding="utf-8", errors="replace")

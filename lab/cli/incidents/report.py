@@ -10,7 +10,7 @@ import typer
 from lab.cli.kit.complete import run_names
 from lab.cli.kit.output import JsonFlag, print_json, print_note, stdout
 from lab.cli.kit.run_name import file_stems, folder_of
-from lab.errors import InvalidInput, OperationFailed, UsageError
+from lab.errors import InvalidInput, UsageError, writing
 from lab.scenario import library
 
 if TYPE_CHECKING:
@@ -95,11 +95,9 @@ def _listed(made: list[tuple[ReportFacts, list[Path]]], unread: dict[str, str], 
 
 
 def _written(file: Path, text: str) -> Path:
-    try:
+    with writing(file, "name another folder with -o"):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise OperationFailed(f"{file} cannot be written: {error.strerror}", "-o names another folder") from error
     return file
 
 

@@ -14,7 +14,7 @@ from lab.cli.kit.host_names import FabricOption, parse_filter
 from lab.cli.kit.option_value import read_value
 from lab.cli.kit.output import JsonFlag, print_json, stderr
 from lab.cli.tables.analysis_tables import show, verdict
-from lab.errors import UsageError
+from lab.errors import UsageError, writing
 from lab.units import parse_rate
 
 if TYPE_CHECKING:
@@ -104,8 +104,5 @@ def _plot(facts: AnalysisFacts, file: Path) -> None:
     if not plot.can_plot(facts):
         stderr.print(f"{file} was not written: the capture has no goodput and no pause to plot", markup=False)
         return
-    try:
-        with file.open("wb") as output:
-            plot.plot(facts, output, "svg" if file.suffix == ".svg" else "png")
-    except OSError as error:
-        raise UsageError(f"cannot write {file}: {error.strerror}", "name another file") from error
+    with writing(file), file.open("wb") as output:
+        plot.plot(facts, output, "svg" if file.suffix == ".svg" else "png")

@@ -21,7 +21,7 @@ from lab.cli.kit.open_fabric import open_fabric
 from lab.cli.kit.output import JsonFlag, print_json, stderr, stdout, table
 from lab.cli.packets import on_event as on_event_words
 from lab.cli.tables.capture_view import Printed
-from lab.errors import LabError, UsageError
+from lab.errors import LabError, UsageError, writing
 from lab.kernel.packets.live_capture import LiveCapture
 from lab.kernel.process import files
 from lab.model.hosts import addresses_of
@@ -174,12 +174,10 @@ def _file(stack: contextlib.ExitStack, output: str, select: str) -> Sink:
     """Return an unbuffered writer, so that a killed capture keeps all packets that it has seen."""
     if output != _STANDARD_OUTPUT and (most := room()) is not None:
         files.limit_size(most)
-    try:
+    with writing(output):
         if output == _STANDARD_OUTPUT:
             return Writer(stack.enter_context(FileIO(sys.stdout.fileno(), "w", closefd=False)), select=select)
         return Writer(stack.enter_context(FileIO(output, "w")), select=select)
-    except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror}", "name another file") from error
 
 
 def _ring(text: str) -> tuple[int, int]:

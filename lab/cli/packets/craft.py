@@ -16,7 +16,7 @@ import typer
 from lab.cli.kit.complete import FabricOption
 from lab.cli.kit.output import JsonFlag, print_json, stderr, stdout
 from lab.cli.tables.packet_view import print_headers
-from lab.errors import UsageError
+from lab.errors import UsageError, writing
 from lab.model.load import read_text
 from lab.units import counted
 from lab.wire.craft.craft_file import load_packets, packet_from_options
@@ -201,10 +201,8 @@ def _shown(spec: PacketSpec) -> _Packet:
 
 
 def _write(output: Path, crafted: Sequence[_Packet]) -> None:
-    try:
+    with writing(output):
         file = FileIO(output, "w")
-    except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror}", "name another file") from error
     with file:
         writer = Writer(file)
         writer.add_interface(Interface("craft", speed=_common_rate(crafted)))

@@ -21,7 +21,7 @@ from lab.backends import fabric_state
 from lab.cli.kit.interrupt import ends_on_signals
 from lab.cli.kit.open_fabric import open_fabric
 from lab.cli.kit.output import stdout
-from lab.errors import EnvironmentLacks, LabError, OperationFailed, UsageError
+from lab.errors import EnvironmentLacks, LabError, OperationFailed, UsageError, writing
 from lab.kernel.packets.live_capture import LiveCapture
 from lab.kernel.process.process import find_tool, run
 from lab.model.hosts import addresses_of
@@ -111,15 +111,13 @@ def wiresharks_folder() -> Path:
 
 def _install(folder: Path, *, remove: bool) -> None:
     program = folder / NAME
-    try:
+    with writing(program, "use sudo, or --to DIR"):
         if remove:
             program.unlink(missing_ok=True)
         else:
             folder.mkdir(parents=True, exist_ok=True)
             program.write_text(_PROGRAM.format(python=sys.executable))
             program.chmod(0o755)
-    except OSError as error:
-        raise UsageError(f"cannot write {program}: {error.strerror}", "use sudo, or --to DIR") from error
     done = "removed from" if remove else "installed in"
     stdout.print(f"{done} {folder}; start Wireshark anew", markup=False, highlight=False, soft_wrap=True)
 
@@ -167,10 +165,8 @@ def _capture(interface: str, fifo: Path, select: str) -> None:
         [str(link.ends[0]) for link in fabric.topology.links] if end is None else [str(Endpoint(*end.split(":", 1)))]
     )
     wanted = parse(select, partial(addresses_of, fabric.plan)) if select else None
-    try:
+    with writing(fifo, "Wireshark creates it"):
         output = FileIO(os.open(fifo, os.O_WRONLY | os.O_CLOEXEC), "w")
-    except OSError as error:
-        raise UsageError(f"cannot write {fifo}: {error.strerror}", "Wireshark creates it") from error
     try:
         with (
             output,

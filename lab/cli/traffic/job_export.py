@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lab.cli.kit.output import JsonFlag, print_json, stdout
-from lab.errors import UsageError
+from lab.errors import UsageError, writing
 from lab.jobs.traces.chakra_trace import read_traces, write_traces
 from lab.jobs.traces.goal_text import goal_text
 from lab.jobs.training_schedule import training_schedule
@@ -41,15 +41,13 @@ def export(
     Computations have the times of the file. GOAL divides each collective into the messages of its algorithm.
     """
     name, schedule = _schedule(file, ranks)
-    try:
+    with writing(output, "name another folder with -o"):
         output.mkdir(parents=True, exist_ok=True)
         if form is ExportFormat.CHAKRA:
             files = write_traces(schedule, output, name)
         else:
             files = [output / f"{name}.goal"]
             files[0].write_text(goal_text(schedule), encoding="ascii")
-    except OSError as error:
-        raise UsageError(f"{output} cannot be written: {error.strerror}", "name another folder with -o") from error
     if as_json:
         print_json(
             {

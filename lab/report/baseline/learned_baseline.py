@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
-from lab.errors import UsageError
+from lab.errors import UsageError, writing
 from lab.report.baseline.window_values import MEASURED, ValueKey, recorded_objects, window_values
 from lab.telemetry.read.measure_unit import MeasureUnit
 
@@ -154,10 +154,8 @@ def unknown_objects(baseline: LearnedBaseline, recording: Recording) -> list[str
 
 def save(baseline: LearnedBaseline, file: Path) -> None:
     """Write a baseline. UsageError if the file cannot be written."""
-    try:
+    with writing(file, "name another file with -o"):
         file.write_text(json.dumps(asdict(baseline), indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {file}: {error.strerror}", "name another file with -o") from error
 
 
 def load(file: Path) -> LearnedBaseline:

@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from lab.errors import OperationFailed, UsageError
+from lab.errors import OperationFailed, UsageError, writing
 from lab.kernel.process import signals, wall_clock
 from lab.model import store
 from lab.model.qos.qos_store import dump_node
@@ -232,12 +232,10 @@ class Recorder:
 
 
 def _made(path: Path) -> Folder:
-    try:
+    with writing(path, "name another folder"):
         path.mkdir(parents=True, exist_ok=True)
         if any(path.iterdir()):
             raise UsageError(f"{path} is not empty", "use a new directory for each recording")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be made: {error.strerror}", "record somewhere else") from error
     return Folder(path)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lab.analysis.read.records import Reader
-from lab.errors import OperationFailed
+from lab.errors import UsageError
 from lab.wire.pcapng import Direction, Interface, Record, Statistics
 from lab.wire.pcapng_ring import SMALLEST, RingWriter
 
@@ -47,5 +47,5 @@ def test_a_short_capture_is_one_file(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OperationFailed, match=r"cannot write .*no/run_00001.pcapng: No such file"):
+    with pytest.raises(UsageError, match=r"cannot write .*no/run_00001.pcapng: No such file"):
         RingWriter(tmp_path / "no" / "run.pcapng", 3, SMALLEST)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from lab.cli.app import app
 from lab.cli.schemas import adapter
-from lab.errors import InvalidInput, OperationFailed, UsageError
+from lab.errors import InvalidInput, UsageError
 from lab.telemetry.alerts.fired_alerts import ALERTMANAGER, RULES
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.store import recording_folder as files
@@ -119,9 +119,9 @@ def test_rules_that_cannot_be_written_are_an_error_with_the_place(tmp_path: Path
     file.write_text("")
     for folder in (file, file / "below"):
         said = alerts("--export", folder)
-        assert isinstance(said.exception, OperationFailed)
-        assert "cannot be written: " in str(said.exception)
-        assert "--export names another folder" in str(said.exception)
+        assert isinstance(said.exception, UsageError)
+        assert f"cannot write {folder}: " in str(said.exception)
+        assert "name another folder with --export" in str(said.exception)
 
 
 def test_two_runs_of_one_name_are_not_exported_into_one_file(runs: Path, tmp_path: Path) -> None:

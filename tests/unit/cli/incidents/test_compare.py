@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 from lab.cli.app import app
 from lab.cli.kit.complete import run_names
 from lab.cli.schemas import adapter
-from lab.errors import InvalidInput, OperationFailed, UsageError
+from lab.errors import InvalidInput, UsageError
 from tests.unit.scenario.test_judge import incast, lost_at
 
 
@@ -114,8 +114,8 @@ def test_a_damaged_recording_is_named(runs: Path) -> None:
 def test_a_file_that_cannot_be_written_is_named(runs: Path) -> None:
     (runs.parent / "file").write_text("")
     refused = compare("good", "bad", "-o", "file/compare.md").exception
-    assert isinstance(refused, OperationFailed)
-    assert "file/compare.md cannot be written" in str(refused)
+    assert isinstance(refused, UsageError)
+    assert "cannot write file/compare.md: " in str(refused)
 
 
 @pytest.mark.usefixtures("runs")

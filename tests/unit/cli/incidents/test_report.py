@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from lab.cli.app import app
 from lab.cli.schemas import adapter
-from lab.errors import InvalidInput, LabError, OperationFailed, UsageError
+from lab.errors import InvalidInput, LabError, UsageError
 from lab.telemetry.store import recording_folder as files
 from tests.unit.scenario.test_judge import incast, storm
 
@@ -66,8 +66,8 @@ def test_what_is_no_recording_is_told_in_a_line(
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     refused = report(storm(tmp_path).finished(), "-o", tmp_path / "file").exception
-    assert isinstance(refused, OperationFailed)
-    assert "file/run.md cannot be written" in str(refused)
+    assert isinstance(refused, UsageError)
+    assert f"cannot write {tmp_path}/file/run.md: " in str(refused)
 
 
 def test_all_of_a_folder_are_listed_and_what_is_damaged_is_told(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_a_trace_runs_with_a_rank_on_each_host(file: Path, tmp_path: Path, monke
         (("export", "none.0.et"), "there is no trace"),
         (("export", "none.et"), "is one trace for all ranks: say how many: --ranks 4"),
         (("export", "{}", "--ranks", "4"), "--ranks is for execution traces"),
-        (("export", "{}", "-o", "{}"), "cannot be written"),
+        (("export", "{}", "-o", "{}"), "cannot write "),
         (("train", "{}", "--ranks", "4"), "--ranks is for execution traces"),
     ],
 )
