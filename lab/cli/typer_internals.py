@@ -35,6 +35,17 @@ SLOW_MODULES: Final = ("typer.rich_utils", "typer._adapters")
 """Modules that Typer imports to print help, or to convert a value with pydantic."""
 _LARGEST: Final = 1e9
 """The largest number with a fraction: seconds, hertz or percent. As ns, these fit into 64 bits."""
+_LONGEST: Final = 60
+"""Characters of a rejected value that are shown."""
+_COMPLAINTS: Final = {
+    "int_parsing": "is not a whole number",
+    "int_parsing_size": "has too many digits",
+    "float_parsing": "is not a number",
+    "bool_parsing": "is neither true nor false",
+    "greater_than_equal": "is out of range: at least {ge}",
+    "less_than_equal": "is out of range: at most {le}",
+}
+"""What is said of a value, by the type of pydantic's error."""
 _TYPED: Final = "lab.cli.typed_words"
 """Key of ``Context.meta``: the unconverted values of parameters, by parameter."""
 
@@ -97,7 +108,11 @@ class PlainValue(RuntimeParam):
             return list(value)
         if free and kind is Path and isinstance(value, (str, Path)):
             return coerce_cli_path(Path(value), info, path_type=Path, param=param, ctx=ctx)
-        found = build_runtime_param(self.descriptor)._coerce_value(value, param, ctx)  # noqa: SLF001 - see above
+        try:
+            found = build_runtime_param(self.descriptor)._coerce_value(value, param, ctx)  # noqa: SLF001 - see above
+        except BadParameter as error:
+            error.message = _complaint(error)
+            raise
         if isinstance(found, float) and not math.isfinite(found):
             raise BadParameter(f"{value} is not a finite number.", ctx=ctx, param=param)
         if isinstance(found, float) and abs(found) > _LARGEST:
@@ -107,6 +122,19 @@ class PlainValue(RuntimeParam):
     def _in_range(self, value: Any) -> bool:
         low, high = self.parameter_info.min, self.parameter_info.max
         return (low is None or value >= low) and (high is None or value <= high)
+
+
+def _complaint(error: BadParameter) -> str:
+    """Return the message of a rejected value: it names the value, which pydantic's own message does not."""
+    find: Any = getattr(error.__cause__, "errors", None)
+    if find is None:
+        return error.message
+    first = find()[0]
+    if (said := _COMPLAINTS.get(first["type"])) is not None:
+        shown = repr(str(first["input"]))
+        shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
+        return f"{shown} {said.format(**first.get('ctx', {}))}"
+    return str(first["msg"]).removeprefix("Value error, ")
 
 
 def _untyped(value: Any) -> Any:
