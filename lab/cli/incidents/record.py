@@ -260,7 +260,9 @@ def _show(recording: Recording) -> None:
     length = f"{_seconds(told['seconds'])}{time_source.of_time(recording.time)}"
     _say(f"{told['name']} of fabric {told['fabric']}, {told['began']}: {length}")
     _say(f"{counted(told['samples'], 'sample')} at {told['hz']:g} Hz, {late}{skipped}")
-    if told["why"]:
+    if recording.incomplete and recording.folder.path.resolve() in _running():
+        _say("so far: rocelab record stop ends it")
+    elif told["why"]:
         _say(f"{'interrupted' if told['complete'] else 'incomplete'}: {told['why']}")
     if told["phases"]:
         phases = [(each["name"], _seconds(each["start"]), _seconds(each["seconds"])) for each in told["phases"]]

@@ -225,7 +225,7 @@ def _notes(a: ComparedRun, b: ComparedRun, sections: tuple[ComparedSection, ...]
 def _of_one(letter: str, run: ComparedRun) -> Iterator[str]:
     if run.recording.incomplete:
         yield (
-            f"{letter} is not finished: its recorder still runs, or was killed."
+            f"{letter} is not finished: {run.recording.why}."
             f" Only its first {run.recording.seconds:.1f} s are compared"
         )
     elif run.recording.why:

@@ -140,7 +140,9 @@ class Recording:
     @property
     def why(self) -> str:
         """The reason for an early end; "" if the recorder ended it as intended."""
-        return str(self._about.get("why", "")) or ("its recorder was killed" if self.incomplete else "")
+        return str(self._about.get("why", "")) or (
+            "its recorder still runs, or was killed" if self.incomplete else ""
+        )
 
     @property
     def hz(self) -> float:

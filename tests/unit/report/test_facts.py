@@ -117,7 +117,7 @@ def test_a_whole_analysis_has_all_its_parts(tmp_path: Path) -> None:
 
 def test_a_killed_recording_is_marked(tmp_path: Path) -> None:
     text = write_markdown(facts_of(storm(tmp_path).killed()))
-    assert "> **This recording is incomplete**: its recorder was killed." in text
+    assert "> **This recording is incomplete**: its recorder still runs, or was killed." in text
     assert "The run ended early" in text.split("## What stays unknown")[1]
 
 

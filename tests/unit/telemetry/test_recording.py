@@ -118,7 +118,7 @@ def test_whether_it_is_whole_is_said(tmp_path: Path) -> None:
     told(made)
     killed = Recording.open(made.killed())
     assert killed.incomplete
-    assert killed.why == "its recorder was killed"
+    assert killed.why == "its recorder still runs, or was killed"
 
 
 def test_every_counter_has_the_name_and_the_value_that_rocelab_counters_gives(tmp_path: Path) -> None:

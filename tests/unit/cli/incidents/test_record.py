@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lab.cli.app import app
+from lab.cli.incidents import record
 from lab.cli.schemas import adapter
 from lab.errors import InvalidInput
 from lab.telemetry.record.finish import finish
@@ -122,7 +123,18 @@ def test_one_that_was_interrupted_is_not_complete(tmp_path: Path) -> None:
     assert listed(tmp_path)["interrupted"]["seconds"] > 6
     shown = CliRunner().invoke(app, ["record", "show", str(tmp_path / "interrupted")]).stdout
     assert "interrupted: Interrupted: ended by SIGINT" in shown
-    assert "incomplete: its recorder was killed" in CliRunner().invoke(app, ["record", "show", str(killed)]).stdout
+    assert (
+        "incomplete: its recorder still runs, or was killed"
+        in CliRunner().invoke(app, ["record", "show", str(killed)]).stdout
+    )
+
+
+def test_one_that_goes_on_is_not_called_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = played(tmp_path / "run").killed()  # as a running recorder leaves it, too
+    monkeypatch.setattr(record, "_running", lambda: {run.resolve(): None})
+    shown = CliRunner().invoke(app, ["record", "show", str(run)]).stdout
+    assert "so far: rocelab record stop ends it" in shown
+    assert "killed" not in shown
 
 
 def test_what_lies_beside_recordings_is_no_recording(tmp_path: Path) -> None:

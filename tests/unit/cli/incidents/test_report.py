@@ -114,7 +114,7 @@ def test_a_run_that_was_killed_has_a_page_that_says_so(tmp_path: Path) -> None:
     killed = storm(tmp_path).killed()
     report(killed, "-o", tmp_path / "out")
     page = (tmp_path / "out" / "run.html").read_text()
-    assert "This recording is incomplete: its recorder was killed." in page
+    assert "This recording is incomplete: its recorder still runs, or was killed." in page
 
 
 def test_two_runs_of_one_name_are_two_reports(tmp_path: Path) -> None:
