@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,11 @@ from lab.errors import LabError, OperationFailed, UsageError
 from lab.faults.fault_request import FaultRequest, understand
 from lab.faults.ledger import Entry, Holder, Ledger
 from lab.faults.timing import attend as timed
+from lab.kernel.netlink.interfaces import interfaces, no_interface
 from lab.kernel.process import process, signals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lab.backends.backend import Fabric
     from lab.faults.fault import Fault
@@ -39,11 +41,13 @@ def inject(
         ledger = Ledger.of(fabric.state)
         fault = understand(fabric, wish)
         _refuse_taken(fabric, ledger.entries(), fault)
-        entry = Entry(
-            number=0, kind=wish.kind, place=wish.place, parameters=wish.parameters, before=fault.look(), holder=holder
-        )
-        with signals.held():
-            return _inject(fabric, ledger, entry)
+        with _missing_ends_named(fabric, fault):
+            before = fault.look()
+            entry = Entry(
+                number=0, kind=wish.kind, place=wish.place, parameters=wish.parameters, before=before, holder=holder
+            )
+            with signals.held():
+                return _inject(fabric, ledger, entry)
 
 
 def _inject(fabric: Fabric, ledger: Ledger, entry: Entry) -> Entry:
@@ -198,6 +202,22 @@ def _numbered(entries: Sequence[Entry], number: int) -> Entry:
 def fault_of(fabric: Fabric, entry: Entry) -> Fault[Any]:
     """Return the fault of a ledger entry."""
     return understand(fabric, FaultRequest(entry.kind, entry.place, entry.parameters))
+
+
+@contextmanager
+def _missing_ends_named(fabric: Fabric, wanted: Fault[Any]) -> Iterator[None]:
+    """Name the interfaces of the fault's place that its nodes have lost, if the block fails."""
+    try:
+        yield
+    except OperationFailed as error:
+        cables = (end for link in fabric.topology.links_of(wanted.place.node) for end in link.ends)
+        for end in wanted.place.ends or [each for each in cables if each.node == wanted.place.node]:
+            known: Iterable[str] = [end.interface]
+            with suppress(LabError):  # its namespace is gone, too
+                known = interfaces(fabric.namespace(end.node))
+            if end.interface not in known:
+                raise no_interface(f"{wanted}: {end.node}", end.interface) from error
+        raise
 
 
 def _refuse_taken(fabric: Fabric, entries: Iterable[Entry], wanted: Fault[Any]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
+from lab.errors import OperationFailed
 from lab.kernel.netlink.client import dump
 from lab.kernel.netlink.nlmsg import attributes, text
 from lab.kernel.netlink.tc_hooks import GETQDISC, TCMSG
@@ -29,6 +30,8 @@ _TCA_KIND, _TCA_STATS2, _TCA_STATS_QUEUE = 1, 7, 3
 _TC_H_ROOT: Final = 0xFFFFFFFF
 _U32: Final = struct.Struct("=I")
 
+_T = TypeVar("_T")
+
 
 @dataclass(frozen=True, slots=True)
 class InterfaceState:
@@ -45,9 +48,25 @@ class InterfaceState:
     """Packets dropped in either direction, plus packets dropped by its root qdisc."""
 
 
+def no_interface(node: str, name: str) -> OperationFailed:
+    """Return the error for an interface that somebody removed from a node."""
+    return OperationFailed(f"{node} has no interface {name} now", "rocelab status shows what is gone")
+
+
+class _ByName(dict[str, _T]):
+    """What a node's interfaces have, by name. One that is not there is an error with the node's name."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        super().__init__()
+        self._namespace = namespace
+
+    def __missing__(self, name: str) -> NoReturn:
+        raise no_interface(self._namespace.name, name)
+
+
 def interfaces(namespace: Namespace) -> dict[str, InterfaceState]:
-    """Return all interfaces except the loopback, by name."""
-    found = {}
+    """Return all interfaces except the loopback, by name. OperationFailed for a subscript that is none."""
+    found = _ByName[InterfaceState](namespace)
     for name, link, queue in _links(namespace):
         if name == "lo":
             continue
@@ -68,10 +87,12 @@ def interfaces(namespace: Namespace) -> dict[str, InterfaceState]:
 
 
 def indices(namespace: Namespace) -> dict[str, int]:
-    """Return the index of each interface except the loopback, by name."""
+    """Return the index of each interface except the loopback, by name; OperationFailed for one that is none."""
     links = namespace.inside(lambda: dump(_GETLINK, _IFINFOMSG))
-    found = {text(link.attributes[_IFLA_IFNAME]): int(_IFINFOMSG.unpack(link.fixed)[2]) for link in links}
-    return {name: index for name, index in found.items() if name != "lo"}
+    found = _ByName[int](namespace)
+    found |= {text(link.attributes[_IFLA_IFNAME]): int(_IFINFOMSG.unpack(link.fixed)[2]) for link in links}
+    found.pop("lo", None)
+    return found
 
 
 def with_carrier(namespace: Namespace) -> set[str]:

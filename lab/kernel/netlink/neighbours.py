@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import CommandFailed, OperationFailed, UsageError
+from lab.kernel.netlink.interfaces import no_interface
 from lab.kernel.netlink.netlink_events import EventGroup, listener, take
 from lab.kernel.process.process import readable
 
@@ -26,8 +27,11 @@ class Route:
 
 
 def mac_address(namespace: Namespace, interface: str) -> str:
-    """Return the interface's own MAC address."""
-    (link,) = _ip(namespace, "link", "show", "dev", interface)
+    """Return the interface's own MAC address. Raises OperationFailed if the node has no such interface now."""
+    try:
+        (link,) = _ip(namespace, "link", "show", "dev", interface)
+    except CommandFailed as error:
+        raise no_interface(namespace.name, interface) from error
     return str(link["address"])
 
 

@@ -16,7 +16,7 @@ from lab.kernel.process.signals import received
 from lab.vm.calls.caller_terminal import raw, size
 from lab.vm.calls.channel import Lost, opened
 from lab.vm.calls.frames import CHUNK, WINDOW, CallFrameKind
-from lab.vm.calls.handover import prepared
+from lab.vm.calls.handover import IN_VM, prepared
 from lab.vm.calls.request import ATTENDED, GuestRequest
 from lab.vm.checkpoints.fingerprint import of_code
 from lab.vm.host.vm_lifecycle import last_fault
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     Sink = Callable[[int, bytes], None]
 
-IN_VM: Final = "ROCELAB_IN_VM"
-"""Set in the environment of commands in the guest."""
 ROOM: Final = "ROCELAB_ROOM"
 """Free bytes where the command's results are copied when it has ended."""
 FORWARDED: Final = ("COLORTERM", "FORCE_COLOR", "NO_COLOR", "PYTEST_ADDOPTS")

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 GUEST_CACHE: Final = Path("/root/.cache/rocelab")
 """The guest's path of ``RunningVm.guest_cache`` (scripts/guest/.../shares)."""
+IN_VM: Final = "ROCELAB_IN_VM"
+"""Environment variable of the guest's processes."""
 _LEAST: Final = 4096
 """Bytes that must be free for a result: one block of most file systems."""
 _TOLD: Final = 3
@@ -49,7 +51,9 @@ def to_stay(folder: Path) -> Path:
         raise UsageError(f"{_named_on_host(absolute)} is not shared with the VM", remedy)
     there = next(path for path in (absolute, *absolute.parents) if path.exists())
     if os.statvfs(there).f_flag & os.ST_RDONLY:
-        raise UsageError(f"{folder} cannot be written", remedy)
+        outside = "name another folder with -o"
+        why = os.strerror(errno.EROFS)
+        raise UsageError(f"cannot write {folder}: {why}", remedy if os.environ.get(IN_VM) else outside)
     return absolute
 
 

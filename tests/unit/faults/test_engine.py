@@ -11,9 +11,10 @@ import pytest
 from lab.backends import registry
 from lab.backends.backend import Fabric
 from lab.backends.live_qos import change_qos
-from lab.errors import OperationFailed, UsageError
+from lab.errors import CommandFailed, OperationFailed, UsageError
 from lab.faults import fault_engine
 from lab.faults.fault_request import FaultRequest
+from lab.faults.kinds.nic_faults import PausesIgnored
 from lab.faults.kinds.port_faults import PortConfig
 from lab.faults.ledger import Entry, Holder, Ledger
 from lab.faults.slow_ranks import slowed, slowed_trace
@@ -41,7 +42,9 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
 
 
 @pytest.fixture
-def fabric(ran: Running) -> Fabric:
+def fabric(ran: Running, monkeypatch: pytest.MonkeyPatch) -> Fabric:
+    names = {end.interface for link in TOPOLOGY.links for end in link.ends}
+    monkeypatch.setattr(fault_engine, "interfaces", lambda _: names)
     return Fabric(ran.state, TOPOLOGY, registry.backend(registry.DEFAULT))
 
 
@@ -113,6 +116,27 @@ def test_an_injection_that_fails_leaves_nothing(
 
 
 @pytest.mark.usefixtures("ran")
+@pytest.mark.parametrize(
+    ("wish", "lost"), [(EARLY, "leaf1 has no interface swp1"), (DEAF, "h1 has no interface eth1")]
+)
+def test_an_interface_that_somebody_removed_is_named(
+    fabric: Fabric, wish: FaultRequest, lost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Instead of the program that failed on it."""
+
+    def fail(_: object) -> None:
+        raise CommandFailed(["ip", "link"], 1, 'Device "swp1" does not exist.')
+
+    for kind in (PortConfig, PausesIgnored):
+        monkeypatch.setattr(kind, "look", fail)
+    with pytest.raises(CommandFailed):  # the control: all are there, and something else failed
+        fault_engine.inject(fabric, wish)
+    monkeypatch.setattr(fault_engine, "interfaces", lambda _: {"other"})
+    with pytest.raises(OperationFailed, match=f"{wish.kind} at {wish.place}: {lost} now: rocelab status shows what"):
+        fault_engine.inject(fabric, wish)
+    assert fault_engine.running(fabric) == ()
+
+
 def test_a_host_that_computes_slowly_slows_jobs_that_start_meanwhile(fabric: Fabric) -> None:
     written = "{hosts: [h1, h2], compute: 100ms, slower: {h1: 20ms}, allreduce: 1MiB}"
     spec, ranks = load_training(written, "job"), ["h1", "h2"]

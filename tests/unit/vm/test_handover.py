@@ -350,7 +350,11 @@ def test_a_folder_of_the_call_is_none_for_what_is_to_stay(tmp_path: Path) -> Non
 
 def test_a_read_only_folder_is_none_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY if path == tmp_path else 0))
-    with pytest.raises(UsageError, match="a/runs cannot be written: record in recordings/ of the checkout"):
+    said = "cannot write .*/runs: Read-only file system: "
+    with pytest.raises(UsageError, match=f"{said}name another folder with -o"):
+        handover.to_stay(tmp_path / "a" / "runs")
+    monkeypatch.setenv(handover.IN_VM, "1")
+    with pytest.raises(UsageError, match=f"{said}record in recordings/ of the checkout"):
         handover.to_stay(tmp_path / "a/runs")
     (tmp_path / "a").mkdir()
     assert handover.to_stay(tmp_path / "a/runs") == tmp_path / "a/runs"

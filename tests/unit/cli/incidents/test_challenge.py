@@ -26,7 +26,7 @@ from lab.model.load import read_topology
 from lab.scenario import library
 from lab.scenario.challenges import challenge_process, challenge_record
 from lab.scenario.challenges.challenge_record import Challenge, ChallengeInfo
-from lab.vm.calls import call
+from lab.vm.calls import handover
 from tests.command_line import parsed
 from tests.unit.running import Running, run
 from tests.unit.scenario.test_judge import storm
@@ -251,7 +251,7 @@ def test_scores_of_the_vm_are_fetched_and_what_is_none_is_not(
     score = {"scenario": "incast", "when": 5.0, "seconds": 1.0, "hints": 0, "wrong": 3, "solved": False}
     read = {**score, "answer": None, "guess": None}
     with monkeypatch.context() as inside:
-        inside.setenv(call.IN_VM, "1")
+        inside.setenv(handover.IN_VM, "1")
         inside.delenv(STATE_HOME, raising=False)
         inside.setattr(scores, "GUEST_CACHE", tmp_path / "guest")
         scores.keep(score)
@@ -273,7 +273,7 @@ def test_scores_of_tests_in_the_vm_are_not_fetched(
     score = {"scenario": "incast", "when": 5.0, "seconds": 1.0, "hints": 0, "wrong": 3, "solved": False}
     read = {**score, "answer": None, "guess": None}
     with monkeypatch.context() as inside:
-        inside.setenv(call.IN_VM, "1")
+        inside.setenv(handover.IN_VM, "1")
         inside.setenv(STATE_HOME, str(tmp_path / "own"))
         inside.setattr(scores, "GUEST_CACHE", tmp_path / "guest")
         scores.keep(score)
@@ -286,7 +286,7 @@ def test_the_time_of_a_challenge_counts_within_one_call_of_the_vm(
 ) -> None:
     """In a shell or a test there, all commands have the environment of the one that began it."""
     monkeypatch.setattr(wall_clock, "PAIRS", tmp_path / "pairs")
-    monkeypatch.setenv(call.IN_VM, "1")
+    monkeypatch.setenv(handover.IN_VM, "1")
     monkeypatch.setenv(STATE_HOME, str(tmp_path / "own"))
     monkeypatch.setenv(wall_clock.CALLED_AT, "1000.0")
     wall_clock.note(time.monotonic() - 42, 1000.0)
