@@ -21,7 +21,7 @@ from lab.cli.kit.open_fabric import open_fabric
 from lab.cli.kit.output import JsonFlag, print_json, stderr, stdout, table
 from lab.cli.packets import on_event as on_event_words
 from lab.cli.tables.capture_view import Printed
-from lab.errors import LabError, UsageError, writing
+from lab.errors import LabError, OperationFailed, UsageError, writing
 from lab.kernel.packets.live_capture import LiveCapture
 from lab.kernel.process import files
 from lab.model.hosts import addresses_of
@@ -112,6 +112,7 @@ def capture(
     wanted = None if select is None else parse(select, partial(addresses_of, fabric.plan))
     points = points_of(fabric, links)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_reader_may_leave(output))
         # Lambdas, because ``running`` exists only after its sink.
         if kinds is not None:
             opened = partial(_file, stack, output or "", select or "")
@@ -128,6 +129,17 @@ def capture(
     _report(output if kinds is None or kept.event else None, counts, json=json, event=kept.event if kinds else None)
     if kinds is not None:
         _tell(kept.event, output)
+
+
+@contextlib.contextmanager
+def _reader_may_leave(output: str | None) -> Iterator[None]:
+    """End as all commands do if the reader of standard output is gone, for example Wireshark: that is no failure."""
+    try:
+        yield
+    except OperationFailed as error:
+        if output == _STANDARD_OUTPUT and isinstance(error.__cause__, BrokenPipeError):
+            raise error.__cause__ from None
+        raise
 
 
 def _kinds(text: str, output: str | None, *, alone: bool) -> frozenset[TriggerKind]:

@@ -13,8 +13,9 @@ the beginning of each phase, so that growth in a phase is exact.
 
 from __future__ import annotations
 
+import shutil
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -34,7 +35,7 @@ from lab.telemetry.store.recording_folder import Folder, RecordKind
 from lab.wire.pcapng import MAX_SNAPLEN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from lab.audit.audited import FabricAudit
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 DEFAULT_HZ: Final = 20.0
 MOST_HZ: Final = 200.0
 _NS: Final = 10**9
+_READABLE: Final = "the data before that time is readable"
 
 
 @dataclass
@@ -81,12 +83,26 @@ class Recorder:
 
         ``snaplen`` bytes of each packet are kept. With ``state``, the state of all nodes is kept before and after;
         with ``audited``, all of their settings, too. Returns once samples are being taken. UsageError if the
-        directory is not empty, OperationFailed if it cannot be written.
+        directory is not empty, OperationFailed if it cannot be written. On any failure nothing is left in it.
         """
         if not 0 < hz <= MOST_HZ:
             raise UsageError(f"{hz:g} samples per second are out of range", f"use up to {MOST_HZ:g}")
         choose_links(fabric.topology, captures)
-        folder = _made(path)
+        with _removed_on_failure(path):
+            return cls._begin(_made(path), fabric, hz, captures, snaplen, parameters or {}, state, audited)
+
+    @classmethod
+    def _begin(  # noqa: PLR0913, PLR0917 - options of a recording
+        cls,
+        folder: Folder,
+        fabric: Fabric,
+        hz: float,
+        captures: Sequence[str],
+        snaplen: int,
+        parameters: Mapping[str, Any],
+        state: bool,
+        audited: bool,
+    ) -> Self:
         start = time.monotonic_ns()
         about: dict[str, Any] = {
             "format": files.FORMAT, "version": files.VERSION, "fabric": fabric.name, "hz": hz, "complete": False,
@@ -94,7 +110,7 @@ class Recorder:
             "wall_offset_ns": round((wall_clock.now() - time.monotonic()) * 10**9),
         }  # fmt: skip
         try:
-            _describe(folder, fabric, about, parameters or {})
+            _describe(folder, fabric, about, parameters)
             if state:
                 files.write_json(folder.state("before"), state_of(fabric))
             forwards = forwarding_of(fabric) if state else {}
@@ -239,6 +255,25 @@ def _made(path: Path) -> Folder:
     return Folder(path)
 
 
+@contextmanager
+def _removed_on_failure(path: Path) -> Iterator[None]:
+    """Remove what a recording that did not begin has left, so that its name is free again."""
+    there, before = False, {""}
+    with suppress(OSError):
+        there = path.exists()
+        before = {each.name for each in path.iterdir()} if there else set()
+    try:
+        yield
+    except BaseException as error:
+        if not before:
+            shutil.rmtree(path, ignore_errors=True)
+        if there and not before:
+            path.mkdir(exist_ok=True)
+        if isinstance(error, OperationFailed) and error.remedy == _READABLE:
+            raise OperationFailed(error.message, "nothing was recorded; name another folder") from error
+        raise
+
+
 def _describe(folder: Folder, fabric: Fabric, about: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
     files.write_json(folder.about, about)
     folder.topology.write_text(store.dump(fabric.topology), encoding="utf-8")
@@ -256,4 +291,4 @@ def _answer(folder: Folder, sampler: ChildProcess, what: str) -> dict[str, Any]:
 
 
 def _failed(folder: Folder, reason: str) -> OperationFailed:
-    return OperationFailed(f"recording {folder.path}: {reason}", "the data before that time is readable")
+    return OperationFailed(f"recording {folder.path}: {reason}", _READABLE)
