@@ -18,7 +18,7 @@ from lab.analysis.flows.handshakes import Handshakes
 from lab.analysis.flows.hop_classes import HopClasses
 from lab.analysis.flows.icmp import IcmpErrors
 from lab.analysis.flows.pairing import Pairing
-from lab.analysis.flows.routing_loops import LoopCauses, Loops
+from lab.analysis.flows.routing_loops import AckedMeanwhile, LoopCauses, Loops
 from lab.analysis.flows.streams import Streams
 from lab.analysis.pfc.pause_intervals import Pauses
 from lab.analysis.read.capture_file import CaptureFile
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
     Choose: TypeAlias = Callable[[PacketBatch, Sequence[str]], Flags]
 
+_MANAGEMENT_QP: Final = 1
+"""QP 0 and QP 1 receive management datagrams (IBA vol. 1 section 3.9.1)."""
 _REUSED: Final = 24 * 2**20
 _LONG_PAUSE: Final = 1_000_000
 """ns. Shorter pauses cannot make a requester's timer expire."""
@@ -176,6 +178,7 @@ class Analyser:
             acking = self._only_acked(self._resending)
             self.loops.add_alike(captured, self._resending, acking, self._acked(packets))
             self._resending.clear()
+        self.loops.add_datagrams(captured, lambda flow: self.flows.key(flow).destqp <= _MANAGEMENT_QP)
         self.loop_causes.add(captured)
         self.loops.add_answers(captured, self.loop_causes.of)
         self.sizes.add(packets)
@@ -192,13 +195,14 @@ class Analyser:
         return {flow for flow, peer in acking.items() if peer not in refusing}
 
     def _acked(self, packets: Sorted) -> Acked:
-        """Return a function that counts the PSNs that a flow's responder ACKed in a round."""
+        """Return a function that counts the answers of a flow's responder in a round, and the PSNs that it ACKed."""
         heard: dict[int, list[Heard]] = {}
 
-        def acked(flow: int, psn: int, begin: int, end: int) -> int:
+        def acked(flow: int, psn: int, begin: int, end: int) -> AckedMeanwhile:
             if flow not in heard:
                 heard[flow] = self.order.heard(flow, packets)
-            return len({ack.psn for ack in heard[flow] if begin <= ack.time <= end and distance(ack.psn, psn) < 0})
+            meanwhile = [ack.psn for ack in heard[flow] if begin <= ack.time <= end]
+            return AckedMeanwhile(len({ack for ack in meanwhile if distance(ack, psn) < 0}), len(meanwhile))
 
         return acked
 

@@ -42,6 +42,8 @@ CNP: Final = np.arange(256) == int(Opcode.CNP)
 REQUEST: Final = _table("SEND", "WRITE", "REQUEST", "CMPSWAP", "FETCHADD", "FLUSH")
 SEQUENCED: Final = REQUEST & ~np.isin(OpcodeFields.TRANSPORT.of(np.arange(256)), (RD, UD))
 """Requests with consecutive PSNs at the responder: those of RC, XRC and UC."""
+DATAGRAM: Final = REQUEST & (OpcodeFields.TRANSPORT.of(np.arange(256)) == UD)
+"""Requests of UD, which nobody sends again."""
 READ_REQUEST: Final = _table("READ_REQUEST")
 BEGINS: Final = REQUEST & ~(_table("MIDDLE", "LAST"))
 """Requests that begin a message: First, Only, and single-packet operations."""

@@ -9,9 +9,12 @@ A mirror of several routers also shows one packet with several TTLs. But each ro
 1812 section 5.2). A packet that repeats with the same two addresses has come back.
 
 Switches change nothing. So a request is in a loop of switches if it repeats more often than any mirror shows it, each
-time sooner than a requester could have retransmitted it. A slower loop is one if the responder's ACKs were captured,
-but no NAK: without RNR NAKs, a requester retries seven times at most: its retry counter has three bits. It counts
-anew after each ACK that confirms something, so a window may be resent often if its ACKs arrive one by one.
+time sooner than a requester could have retransmitted it. A slower loop is one if the responder's ACKs were captured
+while it repeats, and no NAK: without RNR NAKs, a requester retries seven times at most: its retry counter has three
+bits. It counts anew after each ACK that confirms something, so a window may be resent often if its ACKs arrive one by
+one.
+
+Nobody sends a datagram of UD again, so that one that repeats more often than any mirror shows it is in a loop, too.
 
 Answers and CNPs repeat more often than packets cause them: a responder answers a request once, and a packet has one
 CE mark. If the file lacks packets that can cause them, answers may be those to retransmitted requests. It lacks some
@@ -70,8 +73,15 @@ _ROUND: Final = 2
 """Routers in the smallest loop: the TTL of a returning packet is smaller by at least this."""
 _EFFECTS: Final = ops.RESPONSE & ~ops.READ_RESPONSE | ops.CNP
 """By opcode: packets that cause no answer, and no CNP."""
-Acked: TypeAlias = "Callable[[int, int, int, int], int]"
-"""Returns how many PSNs before a PSN of a flow were ACKed from one time to another, in ns since 1970."""
+Acked: TypeAlias = "Callable[[int, int, int, int], AckedMeanwhile]"
+"""Returns what the responder of a flow answered from one time to another, in ns since 1970, by a PSN of the flow."""
+
+
+class AckedMeanwhile(NamedTuple):
+    """How many PSNs before a packet's own were ACKed while it repeated, and how many answers there were."""
+
+    psns: int
+    answers: int
 
 
 class Macs(NamedTuple):
@@ -305,15 +315,27 @@ class Loops:
     def _add_alike(self, packets: Sorted, flows: Collection[int], acked: Acked, near: int, least: int) -> set[int]:
         """Add requests that repeat at least ``least`` times, each within ``near`` ns; return their flows.
 
-        They may repeat as often again after each ACK that confirms requests before them.
+        They may repeat as often again after each ACK that confirms requests before them. A slow one is certain if the
+        responder was heard meanwhile: otherwise its NAKs may have taken another path.
         """
         rows = np.flatnonzero(np.isin(packets.flow, list(flows)) & ops.SEQUENCED[packets.opcode])
-        runs = (
-            run
-            for run in _runs(packets, rows, near, least)
-            if run.times >= least * (1 + acked(run.flow, run.psn, run.begin, run.end))
-        )
+        runs: list[_Run] = []
+        for run in _runs(packets, rows, near, least):
+            meanwhile = acked(run.flow, run.psn, run.begin, run.end)
+            if run.times >= least * (1 + meanwhile.psns):
+                runs.append(run._replace(certain=near == AT_ONCE or meanwhile.answers > 0))
         return self._add_runs(runs)
+
+    def add_datagrams(self, packets: Sorted, is_management: Callable[[int], bool]) -> None:
+        """Find datagrams that repeat unchanged in a round. Nobody sends one again: it has no answer.
+
+        Those of some flows are management datagrams, which programs repeat, each of them with the same PSN.
+        """
+        datagrams = ops.DATAGRAM[packets.opcode]
+        if datagrams.sum() < _RETRIED:
+            return
+        runs = _runs(packets, np.flatnonzero(datagrams), _SLOW, _RETRIED)
+        self._add_runs(run for run in runs if not is_management(run.flow))
 
     def add_answers(self, packets: Sorted, caused: Callable[[int], Causes | None]) -> None:
         """Find answers and CNPs that repeat unchanged in a round, more often than packets cause them.

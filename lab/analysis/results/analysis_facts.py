@@ -299,7 +299,8 @@ class Loop:
 
     ``psn`` is that of the packet with the most passes at the first of ``links``, which it passed in
     ``vnis``. ``inner``: its inner TTL decreased, so that routers of the overlay forward it in a circle. Not
-    ``certain``: the packet is an ACK, and the file has no requests. Answers to retransmitted requests look alike.
+    ``certain``: the packet is an ACK, and the file lacks the requests; or it is a request, and the file has no answer
+    of the time. Retries, and answers to them, look alike.
     """
 
     src: str

@@ -49,7 +49,10 @@ def _ttl(loop: Loop) -> str:
 
 def _meaning(loop: Loop) -> str:
     if not loop.certain:
-        return "ACKs of a loop of switches, or of requests that were sent again: capture both directions"
+        return (
+            "a loop of switches; or, if the other direction took another path, retries or the answers to them:"
+            " capture both directions"
+        )
     if loop.switched:
         return "a loop of switches, which change no TTL: look for links in parallel and a spanning tree that is off"
     if loop.inner:

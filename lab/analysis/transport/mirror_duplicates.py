@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -19,7 +20,7 @@ from lab.analysis.flows.flow_sums import MAX_FLOWS
 from lab.analysis.flows.sparse_arrays import zeros
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lab.analysis.read.packet_batch import Flags, Ints
 
@@ -52,6 +53,8 @@ _DIFFERENT: Final = 4
 """Distinct packets needed, at least. An RNR NAK and the request that it rejects repeat equally often, too."""
 AT_ONCE: Final = 10_000
 """ns within which no sender retransmits a packet: the shortest RNR timer (IBA vol. 1 table 47)."""
+_STEP: Final = 1000
+"""ns between two times of clocks that count microseconds."""
 _ALONE: Final = 20
 """At most one of 20 packets may occur another number of times. Go-back-N repeats no NAK, and rarely repeats
 everything else exactly once. A packet that is retried often is still one packet."""
@@ -125,12 +128,38 @@ class Copies:
             waiting[key] = (ttls + bytes([ttl]), time)
             while len(waiting) > room:
                 del waiting[next(iter(waiting))]
-        if known or alike or (len(self._waiting) < _FLOWS and _SHARE * len(copies) >= span.stop - span.start):
+        if known or alike or (len(self._waiting) < _FLOWS and _are_copies(packets, span, copies)):
             kept[copies] = False
             self.counts[flow] += len(copies)
             self.alike += len(copies) if alike else 0
             if known or len(self._waiting) < _FLOWS:
                 self._waiting[flow] = {what: seen for what, seen in waiting.items() if last - seen[1] < near}
+
+
+def _are_copies(packets: Sorted, span: slice, copies: Sequence[int]) -> bool:
+    """Return whether packets that differ from earlier ones by their TTL alone are copies from further on.
+
+    CNPs have no PSN: on paths of several lengths, different ones look alike. So the other packets of the flow decide.
+    Without any, the CNPs are copies if each TTL follows the one above it at the same distance.
+    """
+    cnps = ops.CNP[packets.opcode[span]]
+    others = len(cnps) - int(cnps.sum())
+    if others:
+        return _SHARE * sum(not cnps[place - span.start] for place in copies) >= others
+    ttls, times = packets.ttl[span], packets.time[span]
+    hops = [np.sort(times[ttls == ttl]) for ttl in np.unique(ttls)[::-1].tolist()]
+    return all(_follows(before, behind) for before, behind in pairwise(hops))
+
+
+def _follows(before: Ints, behind: Ints) -> bool:
+    """Return whether nearly all packets behind a router come at one distance in time after those before it."""
+    number = min(len(before), len(behind))
+    if _ALONE * abs(len(before) - len(behind)) > number + _ALONE:
+        return False
+    gaps = behind[:number] - before[:number]
+    usual = int(np.median(gaps))
+    odd = int((np.abs(gaps - usual) > max(usual // 2, _STEP)).sum())
+    return usual >= 0 and _ALONE * odd <= number
 
 
 def _again(times: int, ttls: bytes, ttl: int) -> bool:

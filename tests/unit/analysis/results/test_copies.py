@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -237,3 +238,20 @@ def test_cnps_are_all_alike_and_no_copies() -> None:
     """A NIC sends one every 50 us to the same QP, and this link has nothing else (IBA vol. 1 annex A17.9.3)."""
     facts = at_times([(at * 50_000, packets.congestion()) for at in range(60)])
     assert (facts.copies_alike, facts.flows[0].cnps) == (0, 60)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), None])
+@pytest.mark.parametrize("answered", [False, True])
+def test_cnps_over_paths_of_several_lengths_are_no_copies(order: tuple[int, ...] | None, answered: bool) -> None:
+    """They have no PSN, so different ones are alike but for the TTL."""
+    draw = Random(3)
+    lengths = [order[at % 3] if order else draw.randrange(3) for at in range(300)]
+    story = [
+        (at * 50_000, 0, packets.congestion(replace(packets.BACK, hops=60 + length)))
+        for at, length in enumerate(lengths)
+    ]
+    if answered:
+        story += [(at * 40_000 + 7, 0, frame) for at in range(300) for frame in (packets.send(at), packets.ack(at))]
+    facts = timed(*sorted(story))
+    assert sum(flow.cnps for flow in facts.flows) == 300
+    assert not [found for found in facts.findings if "duplicate" in found.what]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from lab.wire.opcodes import Opcode
 from tests.unit.analysis import packets
 from tests.unit.analysis.stories import MS, requests, timed
 
@@ -75,11 +77,45 @@ def answered() -> list[tuple[int, int, bytes]]:
 def test_a_slow_loop_is_none_of_retries_if_the_responder_sends_no_nak(every: int, number: int) -> None:
     """A requester retries seven times at most; a loop that is full needs long for each round."""
     frames = [packets.send(psn) for psn in range(9, 9 + number)]
-    facts = timed(*answered(), *circling(*frames, passes=100, every=every * US))
+    again = (every * 50 * US, 0, packets.ack(8))  # the responder is heard meanwhile
+    facts = timed(*sorted([*answered(), *circling(*frames, passes=100, every=every * US), again]))
     (what,) = loops(facts)
     assert f"{number} packet{'s' * (number > 1)} in a loop" in what
     assert "100 times, with the same TTL each time" in what
     assert not [found for found in facts.findings if "go-back-N" in found.what]
+
+
+def test_a_slow_loop_of_a_responder_that_is_not_heard_is_not_certain() -> None:
+    """Retries after RNR NAKs look alike if the NAKs took another path than the ACKs before."""
+    (finding,) = timed(*answered(), *circling(packets.send(9), every=50 * US)).findings
+    assert finding.unjudged
+    assert "1 packet may be in a loop: PSN 9 passed leaf1:swp1 200 times" in finding.what
+    assert "retries" in finding.meaning
+
+
+def datagram(psn: int, qp: int = packets.QP2) -> bytes:
+    return packets.rocev2(packets.THERE, Opcode.UD_SEND_ONLY, qp, psn, struct.pack("!II", 1, 0x77), size=100)
+
+
+@pytest.mark.parametrize("every", [2, 500])
+def test_a_datagram_that_repeats_is_in_a_loop(every: int) -> None:
+    """Nobody sends one again, so that the file needs nothing else."""
+    facts = timed(*circling(datagram(9), every=every * US))
+    assert [(loop.psn, loop.certain, loop.links[0].times) for loop in facts.loops] == [(9, True, 200)]
+    assert "in a loop" in facts.findings[0].what
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [datagram(psn) for psn in range(200)],
+        [datagram(psn) for psn in range(50) for _ in range(4)],
+        [datagram(0, qp=1)] * 200,
+    ],
+    ids=["each once", "a mirror of four ports", "management"],
+)
+def test_datagrams_that_do_not_repeat_are_in_none(frames: list[bytes]) -> None:
+    assert not timed(*((at * US, 0, frame) for at, frame in enumerate(frames))).loops
 
 
 def test_slow_retries_are_none() -> None:

@@ -16,5 +16,5 @@ def test_a_missing_interface_is_named_and_not_a_key_error(monkeypatch: pytest.Mo
     for found in (interfaces.interfaces(Namespace("rl-a.leaf1")), interfaces.indices(Namespace("rl-a.leaf1"))):
         assert found.get("swp9") is None
         assert "swp9" not in found
-        with pytest.raises(OperationFailed, match=r"^rl-a\.leaf1 has no interface swp9 now: rocelab status shows what"):
+        with pytest.raises(OperationFailed, match=r"^rl-a\.leaf1 has no interface swp9 now: rocelab status"):
             found["swp9"]
