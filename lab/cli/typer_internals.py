@@ -45,7 +45,7 @@ _COMPLAINTS: Final = {
     "greater_than_equal": "is out of range: at least {ge}",
     "less_than_equal": "is out of range: at most {le}",
 }
-"""What is said of a value, by the type of pydantic's error."""
+"""The complaint about a value, by the type of pydantic's error."""
 _TYPED: Final = "lab.cli.typed_words"
 """Key of ``Context.meta``: the unconverted values of parameters, by parameter."""
 

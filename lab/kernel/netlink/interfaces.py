@@ -49,12 +49,12 @@ class InterfaceState:
 
 
 def no_interface(node: str, name: str) -> OperationFailed:
-    """Return the error for an interface that somebody removed from a node."""
+    """Return the error for an interface that was removed from a node."""
     return OperationFailed(f"{node} has no interface {name} now", "rocelab status shows what is gone")
 
 
 class _ByName(dict[str, _T]):
-    """What a node's interfaces have, by name. One that is not there is an error with the node's name."""
+    """Properties of a node's interfaces, by name. A missing interface is an error that names it and the node."""
 
     def __init__(self, namespace: Namespace) -> None:
         super().__init__()
