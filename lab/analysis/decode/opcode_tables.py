@@ -43,7 +43,7 @@ REQUEST: Final = _table("SEND", "WRITE", "REQUEST", "CMPSWAP", "FETCHADD", "FLUS
 SEQUENCED: Final = REQUEST & ~np.isin(OpcodeFields.TRANSPORT.of(np.arange(256)), (RD, UD))
 """Requests with consecutive PSNs at the responder: those of RC, XRC and UC."""
 DATAGRAM: Final = REQUEST & (OpcodeFields.TRANSPORT.of(np.arange(256)) == UD)
-"""Requests of UD, which nobody sends again."""
+"""Requests of UD, which has no retransmissions."""
 READ_REQUEST: Final = _table("READ_REQUEST")
 BEGINS: Final = REQUEST & ~(_table("MIDDLE", "LAST"))
 """Requests that begin a message: First, Only, and single-packet operations."""

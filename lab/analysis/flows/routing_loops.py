@@ -14,7 +14,7 @@ while it repeats, and no NAK: without RNR NAKs, a requester retries seven times 
 bits. It counts anew after each ACK that confirms something, so a window may be resent often if its ACKs arrive one by
 one.
 
-Nobody sends a datagram of UD again, so that one that repeats more often than any mirror shows it is in a loop, too.
+UD has no retransmissions: a datagram that repeats more often than any mirror shows it is in a loop, too.
 
 Answers and CNPs repeat more often than packets cause them: a responder answers a request once, and a packet has one
 CE mark. If the file lacks packets that can cause them, answers may be those to retransmitted requests. It lacks some
@@ -327,7 +327,7 @@ class Loops:
         return self._add_runs(runs)
 
     def add_datagrams(self, packets: Sorted, is_management: Callable[[int], bool]) -> None:
-        """Find datagrams that repeat unchanged in a round. Nobody sends one again: it has no answer.
+        """Find datagrams that repeat unchanged in a round: UD has no retransmissions.
 
         Those of some flows are management datagrams, which programs repeat, each of them with the same PSN.
         """
