@@ -31,12 +31,24 @@ def bus_factor(collective: Collective, ranks: int) -> Fraction:
     return Fraction(1)
 
 
-def received_sizes(collective: Collective, ranks: int) -> int:
-    """Return how many times the size all ranks together receive at least, whatever the algorithm is.
+def nic_factor(collective: Collective, ranks: int, ranks_per_host: int = 1) -> Fraction:
+    """Return how many times the size each NIC receives at least.
 
-    A broadcast has a bus factor of 1, but its root receives nothing. All other factors are those of each rank.
+    With several ranks on each host, those of one rail sum their part of the size, and the rest stays in the host.
     """
-    return ranks - 1 if collective is Collective.BROADCAST else int(ranks * bus_factor(collective, ranks))
+    if ranks_per_host == 1:
+        return bus_factor(collective, ranks)
+    return bus_factor(collective, ranks // ranks_per_host) / ranks_per_host
+
+
+def received_sizes(collective: Collective, ranks: int, ranks_per_host: int = 1) -> int:
+    """Return how many times the size all NICs together receive at least, whatever the algorithm is.
+
+    A broadcast has a bus factor of 1, but its root receives nothing. All other factors are those of each NIC.
+    """
+    if collective is Collective.BROADCAST:
+        return ranks - 1
+    return int(ranks * nic_factor(collective, ranks, ranks_per_host))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +90,7 @@ class JobRow:
     busbw_bps: float
     """Bus bandwidth in bits per second."""
     jct_ratio: float
-    """Mean duration divided by the time that the bus factor's share of the size takes at the rate of a NIC."""
+    """Mean duration divided by the time in which a NIC receives its share (``nic_factor``) at its rate."""
     wrong: int
     """Wrong elements of all ranks and all steps."""
     straggler: int
@@ -87,7 +99,9 @@ class JobRow:
     """Mean time by which the last rank ended a step after the median rank, the earlier of two middle ones."""
 
 
-def job_row(collective: Collective, size: int, steps: Sequence[RankSteps], link_rate: int) -> JobRow:
+def job_row(
+    collective: Collective, size: int, steps: Sequence[RankSteps], link_rate: int, ranks_per_host: int = 1
+) -> JobRow:
     """Return the figures of one size; ``steps`` has each rank, in the order of ranks.
 
     ``link_rate`` is the rate of the slowest NIC in bits per second.
@@ -100,7 +114,7 @@ def job_row(collective: Collective, size: int, steps: Sequence[RankSteps], link_
     last = [end.index(max(end)) for end in ends]
     late = [(max(end) - median_low(end)) / 1e9 for end in ends]
     algorithm = size * 8 / mean
-    bus = algorithm * float(bus_factor(collective, ranks))
+    received = algorithm * float(nic_factor(collective, ranks, ranks_per_host))
     return JobRow(
         size=size,
         count=size // ELEMENT_OCTETS // (ranks if collective.is_divided else 1),
@@ -114,8 +128,8 @@ def job_row(collective: Collective, size: int, steps: Sequence[RankSteps], link_
         p95_s=percentile(sorted(durations), 95),
         p99_s=percentile(sorted(durations), 99),
         algbw_bps=algorithm,
-        busbw_bps=bus,
-        jct_ratio=link_rate / bus,
+        busbw_bps=algorithm * float(bus_factor(collective, ranks)),
+        jct_ratio=link_rate / received,
         wrong=sum(each.wrong for each in steps),
         straggler=max(sorted(set(last)), key=last.count),
         lateness_s=fmean(late),

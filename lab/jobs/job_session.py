@@ -79,6 +79,10 @@ class Rank:
     environment: Mapping[str, str]
     plan: bytes = b""
     """The plan that the program reads from a descriptor; empty for ``rank_program``."""
+    rail: int = 0
+    """The ranks of one rail are an MPI job of their own, in the order of their numbers."""
+    descriptors: Sequence[int] = ()
+    """Open files that the program inherits."""
     ready_at: float | None = None
     """When MPI_Init returned, in seconds of CLOCK_MONOTONIC; None before."""
     done: bool = False
@@ -145,7 +149,7 @@ class Rank:
             opened.enter_context(theirs)
             ours.setblocking(False)
             environment = {**self.environment, "PMI_FD": str(theirs.fileno())}
-            kept = [theirs.fileno()]
+            kept = [theirs.fileno(), *self.descriptors]
             if self.plan:
                 plan = opened.enter_context(_memory_file(self.plan)).fileno()
                 environment[rank_program.PLAN] = str(plan)
@@ -272,7 +276,8 @@ class _Watch:
 
     def __init__(self, ranks: Sequence[Rank], patience: JobPatience, report: Callable[[str, int, int], None]) -> None:
         self.ranks, self.patience, self.report = ranks, patience, report
-        self.pmi = PmiServer(len(ranks))
+        self.rails = {rail: [rank for rank in ranks if rank.rail == rail] for rail in {each.rail for each in ranks}}
+        self.pmi = {rail: PmiServer(len(among)) for rail, among in self.rails.items()}
         self.moved_at, self.look_at = time.monotonic(), 0.0
         self.packets = -1
 
@@ -304,13 +309,14 @@ class _Watch:
         """Answer a rank's PMI requests, and return whether more can follow."""
         try:
             octets = rank.started.control.recv(_OCTETS)
-            replies = self.pmi.receive(rank.number, octets)
+            among = self.rails[rank.rail]
+            replies = self.pmi[rank.rail].receive([each.number for each in among].index(rank.number), octets)
         except ConnectionError:  # it ended meanwhile, which its exit code shows
             return False
         except ValueError as error:
             raise self._no_pmi(rank, f"sent no PMI-1: {error}") from error
         for number, reply in replies:
-            self._send(self.ranks[number], reply)
+            self._send(among[number], reply)
         self.moved_at = time.monotonic()
         return bool(octets)
 

@@ -72,6 +72,14 @@ ALGORITHMS: Final[Mapping[Collective, Mapping[str, str]]] = MappingProxyType(
     }
 )
 """The algorithms of each collective, and MPICH's names for them."""
+HIERARCHICAL: Final = "hierarchical"
+"""An AllReduce in three parts: inside each host, on each rail between the hosts, and inside each host again."""
+
+
+def algorithms_of(collective: Collective) -> tuple[str, ...]:
+    """Return the algorithms of a collective by name, the default first."""
+    by_host = (HIERARCHICAL,) if collective is Collective.ALLREDUCE else ()
+    return (AUTOMATIC, *ALGORITHMS[collective], *by_host)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,20 +109,24 @@ class JobSpec:
         if not 0 <= self.warmup <= MAX_STEPS:
             raise UsageError(f"{self.warmup} warm-up steps are out of range", f"use 0 to {MAX_STEPS}")
         check_tclass(self.tclass)
-        known = ALGORITHMS[self.collective]
-        if self.algorithm not in {AUTOMATIC, *known}:
-            raise UsageError(
-                f"{self.collective} has no algorithm {self.algorithm!r}", f"use {', '.join((AUTOMATIC, *known))}"
-            )
+        known = algorithms_of(self.collective)
+        if self.algorithm not in known:
+            raise UsageError(f"{self.collective} has no algorithm {self.algorithm!r}", f"use {', '.join(known)}")
 
-    def fitted(self, ranks: int) -> tuple[int, ...]:
-        """Return the sizes rounded down to whole elements, and to equal parts where the collective divides them.
+    @property
+    def is_hierarchical(self) -> bool:
+        """Whether each host has a rank on each of its NICs, instead of one rank."""
+        return self.algorithm == HIERARCHICAL
 
-        UsageError if nothing is left of a size, or if there are fewer than two ranks.
+    def fitted(self, ranks: int, ranks_per_host: int = 1) -> tuple[int, ...]:
+        """Return the sizes rounded down to whole elements, and to equal parts where ranks divide them.
+
+        That are all ranks, or those of a host: ``ranks_per_host``. UsageError if nothing is left of a size, or if
+        there are fewer than two ranks.
         """
         if ranks < 2:
             raise UsageError(f"{ranks} rank cannot communicate", "use at least 2 ranks")
-        unit = ELEMENT_OCTETS * (ranks if self.collective.is_divided else 1)
+        unit = ELEMENT_OCTETS * (ranks if self.collective.is_divided else ranks_per_host)
         for size in self.sizes:
             if size < unit:
                 raise UsageError(

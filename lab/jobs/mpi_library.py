@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import EnvironmentLacks, OperationFailed
-from lab.jobs.job_spec import ALGORITHMS, AUTOMATIC, Collective
+from lab.jobs.job_spec import ALGORITHMS, AUTOMATIC, HIERARCHICAL, Collective
 from lab.jobs.nccl_settings import net_devices
 from lab.rdma import sysfs
 from lab.shipped import PACKAGE
@@ -107,10 +107,11 @@ def find_mpi() -> MpiLibrary:
 
 
 def algorithm_variables(collective: Collective, algorithm: str) -> dict[str, str]:
-    """Return the variables for an algorithm of a blocking collective."""
+    """Return the variables for an algorithm of a blocking collective; that of each rail is a ring."""
     if algorithm == AUTOMATIC:
         return {}
-    return _variables(_NAMES[collective], ALGORITHMS[collective][algorithm])
+    of_mpich = ALGORITHMS[collective]["ring" if algorithm == HIERARCHICAL else algorithm]
+    return _variables(_NAMES[collective], of_mpich)
 
 
 def overlapping_variables(allreduce: str) -> dict[str, str]:

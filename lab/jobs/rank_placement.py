@@ -1,13 +1,15 @@
-"""The placement of ranks: one rank on each host, in the order of a rule.
+"""The placement of ranks: one rank on each host, in the order of a rule, or one on each NIC of all hosts.
 
 The addresses of all NICs of a host are local to its kernel, which delivers packets between them inside the host. rxe
-takes no packet from the loopback interface, so that two NICs of one host cannot reach each other by RDMA.
+takes no packet from the loopback interface, so that two NICs of one host cannot reach each other by RDMA. Ranks of
+one host share memory instead, as GPUs of a server use NVLink; only a hierarchical collective has them.
 """
 
 from __future__ import annotations
 
 import random
 from enum import StrEnum
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from lab.errors import UsageError
@@ -56,6 +58,46 @@ def refuse_shared_host(nics: Iterable[Nic]) -> None:
                 "name one NIC of each host",
             )
         ranks[nic.host] = number
+
+
+def ranks_on_each_host(nics: Sequence[Nic]) -> int:
+    """Return the number of ranks on each host of a hierarchical collective, in which a host's ranks are neighbours.
+
+    UsageError if hosts have different numbers of ranks, or one, or if there is one host.
+    """
+    counts = [(host, len(list(each))) for host, each in groupby(nics, key=lambda nic: nic.host)]
+    (first, wanted), *others = counts
+    twice = next((host for index, (host, _) in enumerate(counts) if host in dict(counts[:index])), None)
+    if twice is not None:
+        raise UsageError(f"other ranks are between those of {twice}", "name the NICs of one host after the other")
+    if not others:
+        raise UsageError(f"all ranks are on {first}", f"use at least {2 * wanted} ranks, on two hosts")
+    for host, count in others:
+        if count != wanted:
+            raise UsageError(
+                f"{host} has {counted(count, 'rank')}, and {first} has {wanted}", "use as many ranks on each host"
+            )
+    if wanted == 1:
+        raise UsageError(
+            "a hierarchical collective needs several NICs in each host", "see topologies/rails.yaml, or use ring"
+        )
+    return wanted
+
+
+def place_on_rails(nics: Sequence[Nic], ranks: int | None) -> tuple[Nic, ...]:
+    """Return the NIC of each rank, host by host: rank r of a host is on its r-th NIC. None takes all NICs.
+
+    ``nics`` has each host's NICs one after the other. UsageError if there are more ranks than NICs, or if hosts get
+    different numbers of ranks.
+    """
+    wanted = len(nics) if ranks is None else ranks
+    if wanted > len(nics):
+        raise UsageError(
+            f"{counted(wanted, 'rank')} need {counted(wanted, 'NIC')} with RDMA, and there are {len(nics)}",
+            f"use at most {len(nics)} ranks, one for each NIC",
+        )
+    ranks_on_each_host(nics[:wanted])
+    return tuple(nics[:wanted])
 
 
 def place(

@@ -230,11 +230,11 @@ class LauncherLink:
         self._end.join()
 
 
-def main(words: Sequence[str]) -> None:
-    """Run a job: ``LIBRARY COLLECTIVE WARMUP ITERATIONS SIZE...``."""
+def main(words: Sequence[str], initialise: Callable[[str], Mpi] = Mpi) -> None:
+    """Run a job: ``LIBRARY COLLECTIVE WARMUP ITERATIONS SIZE...``. ``initialise`` gets the path of the library."""
     library, collective, warmup, iterations, *sizes = words
     launcher = LauncherLink()
-    mpi = Mpi(library)
+    mpi = initialise(library)
     launcher.report({"ready_ns": time.monotonic_ns()})
     for size in map(int, sizes):
         run_size(mpi, collective, size, (int(warmup), int(iterations)), launcher.report)

@@ -131,6 +131,8 @@ class JobRun(Answer):
     iterations: int
     """Measured steps of each size."""
     tclass: int
+    ranks_per_host: int
+    """Ranks of a host that share its memory; 1 unless the algorithm is hierarchical."""
     wrong: int
     """Wrong elements of all sizes; above 0 the command exits with 1."""
     time: Literal["host", "virtual"]

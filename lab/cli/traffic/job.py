@@ -26,9 +26,16 @@ from lab.cli.traffic.tclass_option import TclassOption
 from lab.errors import ExitCode, UsageError
 from lab.faults.slow_ranks import slowed, slowed_trace
 from lab.jobs.collective_job import lossy_class, received_bps, run_job, too_fast
-from lab.jobs.job_spec import ALGORITHMS, AUTOMATIC, Collective, JobSpec, size_range
+from lab.jobs.job_spec import AUTOMATIC, Collective, JobSpec, algorithms_of, size_range
 from lab.jobs.nccl_settings import NcclSettings, read_settings
-from lab.jobs.rank_placement import PlacementRule, leaf_of_nic, nic_links, place, refuse_shared_host
+from lab.jobs.rank_placement import (
+    PlacementRule,
+    leaf_of_nic,
+    nic_links,
+    place,
+    place_on_rails,
+    refuse_shared_host,
+)
 from lab.jobs.traces.chakra_trace import read_traces
 from lab.jobs.training_job import TraceJob, recorded_job, run_training
 from lab.jobs.training_spec import MAX_NAME, load_training
@@ -87,7 +94,12 @@ Hosts = Annotated[
     ),
 ]
 RanksOption = Annotated[
-    int | None, typer.Option(min=1, help="Number of ranks, each on a host of its own. \\[default: one for each host]")
+    int | None,
+    typer.Option(
+        min=1,
+        help="Number of ranks, each on a host of its own. \\[default: one for each host; one for each NIC if"
+        " hierarchical]",
+    ),
 ]
 PlacementOption = Annotated[
     PlacementRule | None,
@@ -113,7 +125,7 @@ WarmupOption = Annotated[int, typer.Option(help="Steps of each size before the m
 
 def _command(collective: Collective) -> Callable[..., None]:
     """Return the command of a collective; all of them have the same options."""
-    known = ", ".join((AUTOMATIC, *ALGORITHMS[collective]))
+    known = ", ".join(algorithms_of(collective))
 
     def run(
         hosts: Hosts = None,
@@ -144,7 +156,12 @@ def _command(collective: Collective) -> Callable[..., None]:
             nccl=nccl,
         )
         fabric = open_fabric(name)
-        nics = _placed(fabric, hosts or (), (ranks, placement, seed), nccl)
+        if spec.is_hierarchical:
+            if pod is not None:
+                raise UsageError("a hierarchical collective runs in hosts, not in pods", "leave out --pod")
+            nics = _placed_on_rails(fabric, hosts or (), (ranks, placement), nccl)
+        else:
+            nics = _placed(fabric, hosts or (), (ranks, placement, seed), nccl)
         links = [_links(fabric, nic) for nic in nics]
         warnings = _warned(lossy_class(chain.from_iterable(links), fabric.qos, tclass))
         slowest = min(sum(link.rate for link in each) for each in links)
@@ -155,7 +172,7 @@ def _command(collective: Collective) -> Callable[..., None]:
             raise typer.Exit(ExitCode.FAIL)
 
     # Typer evaluates an annotation among the names of the module, which do not include those of this collective.
-    run.__annotations__["algorithm"] = Annotated[str, typer.Option(help=f"Algorithm of MPICH: {known}.")]
+    run.__annotations__["algorithm"] = Annotated[str, typer.Option(help=f"Algorithm: {known}.")]
     run.__doc__ = f"{_DOES[collective]} Print the figures of nccl-tests."
     return run
 
@@ -248,6 +265,38 @@ def _sizes(size: str, largest: str | None, factor: int) -> tuple[int, ...]:
     return size_range(smallest, read_value("--max-size", largest, parse_size), factor)
 
 
+def _placed_on_rails(
+    fabric: Fabric, hosts: Sequence[str], placed: tuple[int | None, PlacementRule | None], settings: NcclSettings
+) -> tuple[Nic, ...]:
+    """Return the NIC of each rank of a hierarchical collective, host by host; a host without interface has all.
+
+    ``placed`` are the number of ranks and the rule, which must be None. Only NICs that the settings allow are used.
+    """
+    ranks, rule = placed
+    if rule is not None:
+        raise UsageError("a hierarchical collective has its ranks host by host", "leave out --placement")
+    every = settings.allowed(all_nics(fabric))
+    named = [(text, find_nic(fabric, text)) for text in hosts]
+    nics = (
+        every
+        if not hosts
+        else tuple(
+            nic for text, first in named for nic in every if (nic == first if ":" in text else nic.host == first.host)
+        )
+    )
+    _refuse_twice_or_none(fabric, nics)
+    return place_on_rails(nics, ranks)
+
+
+def _refuse_twice_or_none(fabric: Fabric, nics: Sequence[Nic]) -> None:
+    """Raise UsageError if a NIC is named twice, or if there is none."""
+    for index, nic in enumerate(nics):
+        if nic in nics[:index]:
+            raise UsageError(f"{nic} is named twice", "each NIC runs one rank")
+    if not nics:
+        raise UsageError(f"no host of {fabric.name} has RDMA", "write rdma: true for hosts in the topology")
+
+
 def _placed(
     fabric: Fabric,
     hosts: Sequence[str],
@@ -265,13 +314,9 @@ def _placed(
         raise UsageError(f"storage: {storage.host} also runs a rank", "leave it out of hosts, or name another host")
     if storage is not None:
         nics = tuple(nic for nic in nics if nic.host != storage.host)
-    for index, nic in enumerate(nics):
-        if nic in nics[:index]:
-            raise UsageError(f"{nic} is named twice", "each NIC runs one rank")
+    _refuse_twice_or_none(fabric, nics)
     if hosts:
         refuse_shared_host(nics)
-    if not nics:
-        raise UsageError(f"no host of {fabric.name} has RDMA", "write rdma: true for hosts in the topology")
     leaf_of = {nic: "" if hosts and rule is None else leaf_of_nic(fabric.topology, fabric.plan, nic) for nic in nics}
     ranked = place(nics, leaf_of, ranks, rule or PlacementRule.PACKED, seed)
     written = {host.partition(":")[0] for host in hosts if ":" in host}
@@ -330,6 +375,7 @@ def _data(result: JobResult) -> dict[str, Any]:
         "start_s": result.start_s,
         "iterations": result.iterations,
         "tclass": result.tclass,
+        "ranks_per_host": result.ranks_per_host,
         "wrong": result.wrong,
         "time": time_source.lives_in(),
     }
@@ -359,8 +405,10 @@ def _notes(result: JobResult) -> list[str]:
         f"{name} {format_time(seconds)}"
         for name, seconds in (("p50", last.p50_s), ("p95", last.p95_s), ("p99", last.p99_s))
     )
+    shared = f"{result.ranks_per_host} ranks on each host share memory, in place of NVLink"
     return [
         f"ranks: {hosts}",
+        *([shared] if result.ranks_per_host > 1 else []),
         f"steps of {format_size(last.size)}: {steps}",
         f"{verdict}; the job started in {format_time(result.start_s)}",
     ]

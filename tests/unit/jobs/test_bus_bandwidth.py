@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from lab.jobs.bus_bandwidth import RankSteps, bus_factor, job_row, received_sizes
+from lab.jobs.bus_bandwidth import RankSteps, bus_factor, job_row, nic_factor, received_sizes
 from lab.jobs.job_spec import Collective
 
 RATE: Final = 100_000_000
@@ -50,6 +50,17 @@ def test_the_jct_ratio_is_1_at_the_rate_of_the_nic_and_grows_with_the_time() -> 
     for times in (1, 3):
         row = job_row(Collective.ALLREDUCE, 2**20, [steps((0, times * roofline_ns))] * 4, RATE)
         assert row.jct_ratio == pytest.approx(times)
+
+
+def test_with_ranks_on_each_host_a_nic_receives_the_part_of_its_rail() -> None:
+    """Two ranks on each of four hosts: each rail sums half of the size between four ranks. busbw counts all ranks."""
+    assert nic_factor(Collective.ALLREDUCE, 8, 2) == Fraction(3, 4)
+    assert nic_factor(Collective.ALLREDUCE, 8) == bus_factor(Collective.ALLREDUCE, 8)
+    assert received_sizes(Collective.ALLREDUCE, 8, 2) == 6
+    roofline_ns = 8 * 2**20 * 3 // 4 * 10
+    row = job_row(Collective.ALLREDUCE, 2**20, [steps((0, roofline_ns))] * 8, RATE, 2)
+    assert row.jct_ratio == pytest.approx(1)
+    assert row.busbw_bps == pytest.approx(RATE * (7 / 4) / (3 / 4))
 
 
 def test_a_step_lasts_from_its_first_begin_to_its_last_end() -> None:

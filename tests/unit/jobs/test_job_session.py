@@ -220,8 +220,7 @@ def test_a_rank_ends_with_its_launcher() -> None:
     waits = (
         "import runpy, sys, time, types\n"
         f"module = runpy.run_path({rank_program.__file__!r}, run_name='rank')\n"
-        "module['main'].__globals__['Mpi'] = lambda _: time.sleep(60)\n"
-        "module['main'](['none', 'allreduce', '1', '1', 'none', '1024'])\n"
+        "module['main'](['none', 'allreduce', '1', '1', '1024'], lambda _: time.sleep(60))\n"
     )
     streams: dict[str, Any] = {"stdin": process.PIPE, "stdout": process.PIPE, "stderr": process.DEVNULL}
     with process.ended(lambda: process.start([sys.executable, "-c", waits], **streams)) as program:

@@ -35,6 +35,7 @@ def test_a_range_that_is_none_is_refused(arguments: tuple[int, int, int], why: s
 def test_sizes_are_rounded_to_equal_parts_only_where_ranks_divide_them() -> None:
     assert spec(Collective.ALLGATHER, 1000, 96).fitted(3) == (996, 96)
     assert spec(Collective.ALLREDUCE, 1003).fitted(3) == (1000,)
+    assert spec(Collective.ALLREDUCE, 1003).fitted(6, ranks_per_host=3) == (996,)
     with pytest.raises(UsageError, match="no whole element for each rank: use at least 32 bytes"):
         spec(Collective.ALLTOALL, 28).fitted(8)
     with pytest.raises(UsageError, match="1 rank cannot communicate"):
@@ -51,11 +52,15 @@ def test_sizes_are_rounded_to_equal_parts_only_where_ranks_divide_them() -> None
         ({"sizes": (1024,), "warmup": -1}, "-1 warm-up steps are out of range: use 0 to 10000"),
         ({"sizes": (1024,), "tclass": 256}, "traffic class 256"),
         ({"sizes": (1024,), "algorithm": "pairwise"}, "allreduce has no algorithm 'pairwise': use auto, ring"),
+        (
+            {"sizes": (1024,), "collective": Collective.ALLGATHER, "algorithm": "hierarchical"},
+            "allgather has no algorithm 'hierarchical': use auto, ring, recursive-doubling, brucks",
+        ),
     ],
 )
 def test_impossible_values_are_refused(values: dict[str, object], why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        JobSpec(collective=Collective.ALLREDUCE, **values)  # type: ignore[arg-type]
+        JobSpec(**{"collective": Collective.ALLREDUCE, **values})  # type: ignore[arg-type]
 
 
 def test_every_collective_has_its_algorithms_named() -> None:

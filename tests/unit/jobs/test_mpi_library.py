@@ -48,6 +48,8 @@ def test_an_algorithm_is_mpich_s_variable() -> None:
         MPI.environment(0, NIC, 106, variables)["MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM"] == "reduce_scatter_allgather"
     )
     assert algorithm_variables(Collective.ALLREDUCE, "auto") == {}
+    rail = algorithm_variables(Collective.ALLREDUCE, "hierarchical")
+    assert rail == algorithm_variables(Collective.ALLREDUCE, "ring")
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS[Collective.ALLREDUCE])

@@ -10,7 +10,15 @@ import pytest
 from lab.errors import UsageError
 from lab.jobs.collective_job import run_job
 from lab.jobs.job_spec import Collective, JobSpec
-from lab.jobs.rank_placement import PlacementRule, leaf_of_nic, nic_links, place, refuse_shared_host
+from lab.jobs.rank_placement import (
+    PlacementRule,
+    leaf_of_nic,
+    nic_links,
+    place,
+    place_on_rails,
+    ranks_on_each_host,
+    refuse_shared_host,
+)
 from lab.kernel.process.netns import Namespace
 from lab.model.addressing import plan_addresses
 from lab.model.load import load_topology
@@ -76,6 +84,35 @@ def test_two_nics_of_a_host_are_refused_with_its_name() -> None:
     for run in (refuse_shared_host, lambda nics: run_job(nics, SPEC, link_rate=1, report=lambda *_: None)):
         with pytest.raises(UsageError, match=why):
             run([h1_eth2, h2_eth1, h2_eth2])
+
+
+def test_ranks_of_a_hierarchical_collective_are_host_by_host() -> None:
+    assert list(map(str, place_on_rails(list(RAILS), 4))) == ["h1:eth1", "h1:eth2", "h2:eth1", "h2:eth2"]
+    assert place_on_rails(list(RAILS), None) == tuple(RAILS)
+    assert ranks_on_each_host(list(RAILS)) == 2
+
+
+@pytest.mark.parametrize(
+    ("nics", "why"),
+    [
+        (list(RAILS)[:3], "h2 has 1 rank, and h1 has 2: use as many ranks on each host"),
+        (list(RAILS)[:2], "all ranks are on h1: use at least 4 ranks, on two hosts"),
+        (list(RAILS)[::2], "a hierarchical collective needs several NICs in each host: see topologies/rails.yaml"),
+        (list(RAILS)[1:5], "h2 has 2 ranks, and h1 has 1: use as many"),
+        ([list(RAILS)[number] for number in (0, 2, 1, 3)], "other ranks are between those of h1: name the NICs of"),
+    ],
+)
+def test_hosts_that_are_not_alike_are_refused_for_a_hierarchical_collective(nics: list[Nic], why: str) -> None:
+    spec = JobSpec(collective=Collective.ALLREDUCE, sizes=(1024,), algorithm="hierarchical")
+    with pytest.raises(UsageError, match=why):
+        run_job(nics, spec, link_rate=1, report=lambda *_: None)
+    with pytest.raises(UsageError, match=why):
+        place_on_rails(nics, None)
+
+
+def test_more_ranks_than_nics_are_refused_for_a_hierarchical_collective() -> None:
+    with pytest.raises(UsageError, match="7 ranks need 7 NICs with RDMA, and there are 6: use at most 6 ranks"):
+        place_on_rails(list(RAILS), 7)
 
 
 @pytest.mark.parametrize("rule", PlacementRule)

@@ -1,4 +1,4 @@
-"""The fabric of ``topologies/incast.yaml`` as commands of jobs read it, without anything that runs."""
+"""Fabrics of shipped topologies as commands of jobs read them, without anything that runs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,19 @@ from lab.model.load import load_topology
 from lab.model.qos.resolve import resolve
 from lab.shipped import shipped
 
-TOPOLOGY: Final = load_topology(shipped("topologies/incast.yaml").read_text(encoding="utf-8"))
-FABRIC: Final = SimpleNamespace(
-    name="incast",
-    state=SimpleNamespace(faults=Path("no-faults")),
-    topology=TOPOLOGY,
-    plan=plan_addresses(TOPOLOGY),
-    qos=resolve(TOPOLOGY),
-    namespace=lambda node: Namespace(f"t-{node}"),
-)
+
+def planned(name: str) -> SimpleNamespace:
+    """The fabric of a shipped topology."""
+    topology = load_topology(shipped(f"topologies/{name}.yaml").read_text(encoding="utf-8"))
+    return SimpleNamespace(
+        name=name,
+        state=SimpleNamespace(faults=Path("no-faults")),
+        topology=topology,
+        plan=plan_addresses(topology),
+        qos=resolve(topology),
+        namespace=lambda node: Namespace(f"t-{node}"),
+    )
+
+
+FABRIC: Final = planned("incast")
+TOPOLOGY: Final = FABRIC.topology

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sysconfig
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from typer.testing import CliRunner
@@ -23,7 +23,7 @@ from lab.jobs.training_job import TrainingResult, recorded_steps, training_resul
 from lab.kernel.process import time_source
 from lab.model.qos.port import Trust
 from lab.telemetry.store.job_steps import SCHEMA
-from tests.unit.cli.traffic.planned_fabric import FABRIC
+from tests.unit.cli.traffic.planned_fabric import FABRIC, planned
 from tests.unit.jobs.step_times import data_parallel_steps
 
 if TYPE_CHECKING:
@@ -185,6 +185,43 @@ def test_ranks_are_placed_by_the_rule_and_named_hosts_stay_in_their_order(ran: R
 )
 def test_what_is_not_possible_is_a_usage_error(words: tuple[str, ...], why: str) -> None:
     told = said(*words)
+    assert isinstance(told.exception, UsageError)
+    assert why in str(told.exception)
+
+
+HIERARCHICAL: Final = ("allreduce", "--algorithm", "hierarchical")
+
+
+def test_a_hierarchical_sum_has_a_rank_on_each_nic_host_by_host(monkeypatch: pytest.MonkeyPatch, ran: Ran) -> None:
+    monkeypatch.setattr(job, "open_fabric", lambda _: planned("rails"))
+    for words, wanted in (
+        ((), "h1:eth1 h1:eth2 h2:eth1 h2:eth2 h3:eth1 h3:eth2 h4:eth1 h4:eth2"),
+        (("--ranks", "4"), "h1:eth1 h1:eth2 h2:eth1 h2:eth2"),
+        (("h3", "h1"), "h3:eth1 h3:eth2 h1:eth1 h1:eth2"),
+        (("h3:eth2", "h3:eth1", "h1"), "h3:eth2 h3:eth1 h1:eth1 h1:eth2"),
+    ):
+        told = said(*HIERARCHICAL, *words)
+        assert told.exit_code == 0, told.output
+        assert " ".join(map(str, ran.nics)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--ranks", "3"), "h2 has 1 rank, and h1 has 2"),
+        (("--ranks", "9"), "9 ranks need 9 NICs with RDMA, and there are 8"),
+        (("--placement", "packed"), "leave out --placement"),
+        (("--pod", "macvlan"), "leave out --pod"),
+        (("--set", "NCCL_IB_HCA=eth2"), "needs several NICs in each host"),
+        (("h1", "h1:eth2", "h2"), "h1:eth2 is named twice"),
+        (("h1:eth1", "h2:eth1"), "needs several NICs in each host"),
+    ],
+)
+def test_ranks_that_are_no_hierarchy_are_a_usage_error(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], why: str
+) -> None:
+    monkeypatch.setattr(job, "open_fabric", lambda _: planned("rails"))
+    told = said(*HIERARCHICAL, *words)
     assert isinstance(told.exception, UsageError)
     assert why in str(told.exception)
 
