@@ -159,7 +159,7 @@ def _in_words(setting: DifferingSetting, words: list[str]) -> str:
 
 
 def _of_unadvertised(setting: DifferingSetting, prefix: str) -> str:
-    """Return the way to advertise a network: the line that other switches have for theirs, or a sentence."""
+    """Return a command that advertises a network, modelled on a line of another switch; else a sentence."""
     line = setting.expected.removeprefix(ADVERTISED_BY)
     if line != setting.expected:
         return f"rocelab vtysh {setting.node} {_typed(line.split(' / '))}"

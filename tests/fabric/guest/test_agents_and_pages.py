@@ -40,7 +40,7 @@ def argv(*words: str) -> list[str]:
 
 
 def rocelab(*words: str) -> str:
-    """What a command prints; it must end with 0."""
+    """The output of a command; it must end with 0."""
     done = subprocess.run(argv(*words), capture_output=True, text=True, cwd=ROOT, timeout=1800, check=False)
     assert done.returncode == 0, f"{words} ended with {done.returncode}: {done.stdout}{done.stderr}"
     return done.stdout
