@@ -7,13 +7,18 @@
     three_acts(stage, 0, fault(...), look=lambda _: train(stage, JOB), again=lambda: train(stage, JOB))
 
     job_in(rec, "observe").step_s
+
+``train_together`` runs several jobs at once; ``job_in(rec, "observe", "first")`` is the one of this name.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, pairwise
 from statistics import fmean
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.dataplane import qp_pairs
@@ -25,8 +30,10 @@ from lab.jobs.job_spec import Collective
 from lab.jobs.rank_placement import nic_links
 from lab.jobs.training_job import recorded_job, run_training
 from lab.jobs.training_spec import load_training
+from lab.rdma import sysfs
 from lab.rdma.nic_choice import find_nic
 from lab.routing.paths.underlay_path import Walker
+from lab.telemetry.sample.child_process import ChildProcess, failure
 from lab.telemetry.store.job_steps import SCHEMA
 from lab.telemetry.store.recording_folder import RecordKind
 from lab.units import WIRE_OVERHEAD
@@ -34,8 +41,11 @@ from lab.units import WIRE_OVERHEAD
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from lab.jobs.training_spec import TrainingSpec
     from lab.scenario.stage import Stage
     from lab.telemetry.read.recording import Recording
+    from lab.telemetry.read.series import RecordingPhase
+    from lab.telemetry.sample.child_process import Control
 
 _MTU: Final = 4096
 """Payload bytes of a full RDMA packet."""
@@ -46,6 +56,10 @@ PER_BYTE: Final = (_MTU + _HEADERS + WIRE_OVERHEAD) / _MTU
 _NS: Final = 10**9
 FAILED: Final = "job failed"
 """The note of a job that ended with an error."""
+_STARTED: Final = 50
+"""Packets: more than those of a start."""
+_PATIENCE: Final = 300.0
+"""Seconds for which a job may last longer than the first one."""
 
 
 def train(
@@ -62,9 +76,47 @@ def train(
     as ``rocelab job train`` does; ``link_rate`` is then that of the slowest NIC in bit/s, if it is not that of the
     topology. Raises the errors of ``run_training``, and OperationFailed if a sum is wrong.
     """
+    _run(stage, _noted(stage, job), during, paths=paths, link_rate=link_rate)
+
+
+def train_together(stage: Stage, *jobs: str, during: Callable[[], None] | None = None) -> None:
+    """Run several jobs at once, each to its end as ``train`` does; ``during`` is called while the first one works.
+
+    Every job but the first has a process of its own. It ends if another job fails, or if this process ends.
+    """
+    first, *others = [_noted(stage, job) for job in jobs]
+    children: list[ChildProcess] = []
+    try:
+        children.extend(ChildProcess("a job of the scenario", partial(_run_in_child, stage, spec)) for spec in others)
+        _run(stage, first, during)
+        for child in children:
+            said = child.ask({"do": "end"}, _PATIENCE)
+            if "error" in said:
+                raise failure(said)
+    finally:
+        for child in children:
+            child.end()
+
+
+def _noted(stage: Stage, job: str) -> TrainingSpec:
+    """Return a job with what faults add to its computations, and note it in the recording."""
     written = load_training(job, "the scenario's job")
-    nics = [find_nic(stage.fabric, host) for host in written.hosts or ()]
-    spec = slowed(stage.fabric, written, [nic.host for nic in nics])
+    spec = slowed(stage.fabric, written, [find_nic(stage.fabric, host).host for host in written.hosts or ()])
+    told = {"hosts": spec.hosts, "steps": spec.steps, "allreduce": spec.allreduce, "mtu": spec.mtu}
+    stage.recorder.note("job", name=spec.name, **told)
+    return spec
+
+
+def _run(
+    stage: Stage,
+    spec: TrainingSpec,
+    during: Callable[[], None] | None = None,
+    *,
+    paths: bool = False,
+    link_rate: float | None = None,
+) -> None:
+    """Run a job to its end. It only adds rows to the recording, which several processes may do at once."""
+    nics = [find_nic(stage.fabric, host) for host in spec.hosts or ()]
     links = chain.from_iterable(nic_links(stage.fabric.topology, stage.fabric.plan, nic) for nic in nics)
     started: list[str] = []
 
@@ -73,9 +125,6 @@ def train(
             started.append(what)
             if during is not None:
                 during()
-
-    told = {"hosts": spec.hosts, "steps": spec.steps, "allreduce": spec.allreduce, "mtu": spec.mtu}
-    stage.recorder.note("job", name=spec.name, **told)
 
     def stepped(rows: Iterable[Mapping[str, Any]]) -> None:
         for row in rows:
@@ -90,6 +139,19 @@ def train(
         stage.recorder.record(RecordKind.JOB, **recorded_job(result, watch.found))
     if result.wrong:
         raise OperationFailed(f"job {spec.name} has {result.wrong} wrong sums", "run the scenario again")
+
+
+def await_computation(stage: Stage, host: str) -> None:
+    """Wait until the rank of a host has sent gradients, and then sends nothing: it computes again."""
+    device = find_nic(stage.fabric, host).device
+    sent = [sysfs.packets(device, "sent")]
+    stage.until(lambda: sysfs.packets(device, "sent") > sent[0] + _STARTED, f"{host} to sum its gradients")
+
+    def is_quiet() -> bool:
+        sent.append(sysfs.packets(device, "sent"))
+        return sent[-1] == sent[-2]
+
+    stage.until(is_quiet, f"{host} to compute")
 
 
 def attempt(stage: Stage, job: str) -> None:
@@ -107,6 +169,20 @@ def failures(rec: Recording, phase: str) -> list[str]:
     """Return the errors of the jobs that failed in a phase."""
     notes = rec.events(source="caller", kind="note", during=phase)
     return [str(note.data["said"]) for note in notes if note.data.get("text") == FAILED]
+
+
+def _run_in_child(stage: Stage, spec: TrainingSpec, control: Control) -> None:
+    asked = Event()
+
+    def watch() -> None:
+        while control.heard() is not None:
+            asked.set()
+        os._exit(1)  # the parent is gone, or does not wait for the job any more: its ranks end with this process
+
+    Thread(target=watch, daemon=True).start()
+    _run(stage, spec)
+    asked.wait()
+    control.say({"done": True})
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,18 +227,21 @@ class JobInPhase:
         return fmean(row[column] for ranks in self.steps for row in ranks if row["node"] == host) / _NS
 
 
-def job_in(rec: Recording, phase: str) -> JobInPhase:
-    """Return the job whose steps ended in a phase. UsageError if there was none, or a rank lacks a step."""
-    within = rec.phase(phase)
+def job_in(rec: Recording, phase: str | RecordingPhase, name: str | None = None) -> JobInPhase:
+    """Return the job whose steps ended in a phase, the one called ``name`` if several ran.
+
+    UsageError if there was none, or a rank lacks a step.
+    """
+    within = rec.phase(phase) if isinstance(phase, str) else phase
     if SCHEMA.table not in rec.grown:
         raise UsageError(f"{rec.name}: no job was run", "see rocelab record show")
     rows = rec.table(SCHEMA.table).rows
     steps: dict[int, list[Mapping[str, Any]]] = {}
     for ns, row in zip(rows.ns.tolist(), rows.dicts(), strict=True):
-        if within.start <= ns <= within.end:
+        if within.start <= ns <= within.end and name in {None, row["job"]}:
             steps.setdefault(row["step"], []).append(row)
     if not steps or len({len(ranks) for ranks in steps.values()}) > 1:
-        raise UsageError(f"{rec.name}: no whole job ended in phase {phase}", "see rocelab record show")
+        raise UsageError(f"{rec.name}: no whole job ended in phase {within.name}", "see rocelab record show")
     return JobInPhase(tuple(tuple(steps[number]) for number in sorted(steps)))
 
 

@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lab.dataplane import counters
+from lab.dataplane.port_maps import open_maps
 from lab.errors import OperationFailed, UsageError
 from lab.model.hosts import parse_pair
 from lab.rdma import perftest, perftest_session, sysfs
@@ -15,6 +17,7 @@ from lab.rdma.continuous_transfers import flowing
 from lab.rdma.measure import DEFAULT_TIMEOUT, BandwidthTest
 from lab.rdma.nic_choice import find_nic, find_pair
 from lab.rdma.perftest_session import Patience
+from lab.scenario.phase_measures import LOSSLESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +50,13 @@ def circulating(stage: Stage, *pairs: str, packets: int, size: int = 4096) -> It
     stage.recorder.note("traffic", pairs=list(pairs), qps=packets, size=size, tx_depth=1, tclass=test.tclass)
     with flowing([find_pair(stage.fabric, *parse_pair(pair)) for pair in pairs], test):
         yield
+
+
+def is_paused(stage: Stage, port: str) -> bool:
+    """Return whether the lossless class of a port is paused now."""
+    node, interface = port.split(":")
+    reading = counters.read(open_maps(stage.fabric.name), stage.fabric.numbering.nodes[node])
+    return bool(reading.port(interface)["priority"]["paused_until"][LOSSLESS] > reading.ns)
 
 
 def probe(stage: Stage, src: str, dst: str, size: int = 56, count: int = 1) -> None:

@@ -58,7 +58,8 @@ def outcomes(
     """What the checks say of a recording with these phases, each of so many seconds, as ``pass``, ``fail`` or so.
 
     Counters grow meanwhile; gauges are set before it begins. ``events`` are those of each phase, and ``jobs`` the
-    steps of the job that runs in it. ``lines`` are further records of each phase, at its beginning.
+    steps of the job that runs in it. If several jobs do, each has a key like ``observe second``, with its name.
+    ``lines`` are further records of each phase, at its beginning.
     """
     topology = read_topology(library.topology_of(library.find(scenario)))
     nics = [nic for host in topology.hosts for nic in _nics(topology, host.name)]
@@ -72,8 +73,10 @@ def outcomes(
         making.phase(name)
         for after, event in events.get(name, ()):
             making.event(making.ns + after * 10**6, **event)
-        for row in _job_rows(making.ns, jobs.get(name, ())):
-            files.append_line(making.folder.job_steps, row)
+        for key, steps in jobs.items():
+            phase, _, job = key.partition(" ")
+            for row in _job_rows(making.ns, steps if phase == name else (), job or "ring"):
+                files.append_line(making.folder.job_steps, row)
         for kind, line in lines.get(name, ()):
             files.append_line(making.folder.records(kind), {"ns": making.ns, "end_ns": making.ns, **line})
         for key, amount in growth.items():
@@ -122,7 +125,7 @@ def _nics(topology: Topology, host: str) -> list[str]:
     return ends if len(ends) > 1 else [host]
 
 
-def _job_rows(ns: int, steps: Sequence[Ranks]) -> Iterator[dict[str, Any]]:
+def _job_rows(ns: int, steps: Sequence[Ranks], job: str) -> Iterator[dict[str, Any]]:
     """Steps one after the other from a time, as a training job records them. All ranks begin a step at once."""
     began = ns
     for number, ranks in enumerate(steps, 1):
@@ -131,7 +134,7 @@ def _job_rows(ns: int, steps: Sequence[Ranks]) -> Iterator[dict[str, Any]]:
         for rank, (host, (_, transfer)) in enumerate(ranks.items()):
             ends.append(last + int(transfer * 10**6))
             yield {
-                "ns": ns + ends[-1], "job": "ring", "began": began, "rank": rank, "node": host, "interface": "eth1",
+                "ns": ns + ends[-1], "job": job, "began": began, "rank": rank, "node": host, "interface": "eth1",
                 "step": number, "begin": ns, "compute": ready[host], "communication": ends[-1] - ready[host],
                 "waiting": last - ready[host], "late": ready[host] - median,
             }  # fmt: skip

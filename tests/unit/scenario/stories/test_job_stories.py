@@ -30,6 +30,8 @@ SLOW_LINK, STRAGGLER, LOSS = "one-slow-link-slows-all", "straggler-host", "link-
 RAILS, CHECKPOINT = "rail-misaligned-placement", "checkpoint-hits-training"
 RINGS = "ecmp-collision-of-rings"
 CROSSING = ("h1", "h2", "h5", "h6")
+STORM = "pfc-storm-stalls-every-job"
+LOSES_THE_PAUSE = "a-step-of-each-job-is-longer-by-the-pause"
 
 
 def step(
@@ -37,6 +39,10 @@ def step(
 ) -> list[Ranks]:
     """A step, in which all ranks but ``others`` need the same ms."""
     return [{host: others.get(host, (compute, transfer)) for host in hosts}]
+
+
+FIRST, SECOND = step(1300, 164, ("h1", "h4")), step(100, 162, ("h2", "h5"))
+RECEIVING = {f"{leaf}:{port} tx_prio3_bytes": 800_000.0 for leaf in ("leaf1", "leaf2") for port in ("swp2", "swp3")}
 
 
 ALONE = step(100, 154)
@@ -53,6 +59,14 @@ JOBS: Mapping[str, Mapping[str, list[Ranks]]] = {
         "baseline": step(100, 420, CROSSING),
         "observe": step(100, 811, CROSSING),
         "verify": step(100, 421, CROSSING),
+    },
+    STORM: {
+        "baseline first": FIRST,
+        "inject first": FIRST + step(1300, 1164, ("h1", "h4")),
+        "verify first": FIRST,
+        "baseline second": SECOND * 5,
+        "inject second": SECOND + step(100, 1130, ("h2", "h5")) + SECOND,
+        "verify second": SECOND,
     },
     LOSS: {"baseline": step(20, 30), "observe": step(20, 30) + step(20, 1103) + step(20, 30), "verify": step(20, 30)},
 }
@@ -83,6 +97,13 @@ COUNTED: Mapping[str, Tale] = {
             "leaf1:swp1 tx_prio3_bytes": 20_000, "leaf1:swp2 tx_prio3_bytes": 20_000,
             "leaf1:swp2 queue3_depth_bytes": 4_000,
         },
+    },
+    STORM: {
+        "baseline": RECEIVING,
+        "inject": {"leaf2:swp2 rx_prio3_pause": 8, "leaf2:swp2 rx_prio3_pause_duration": 1_500_000},
+        "observe": {"spine1:swp2 rx_prio3_pause": 1, "spine1:swp2 rx_prio3_pause_duration": 1_000_000},
+        "fix": {},
+        "verify": RECEIVING,
     },
     LOSS: {"baseline": {}, "observe": {"h2 completer_retry_err": 1}, "verify": {}},
 }  # fmt: skip
@@ -128,6 +149,11 @@ def test_a_good_one_passes(name: str, tmp_path: Path) -> None:
             {"a-step-takes-what-its-links-allow", "a-step-is-longer-by-the-shared-uplink", "the-job-recovers"},
         ),
         (RINGS, "verify", step(100, 438, CROSSING), {"the-job-recovers"}),
+        (STORM, "inject second", SECOND * 7, {LOSES_THE_PAUSE}),
+        (STORM, "inject second", step(100, 1130, ("h2", "h5")) * 2, {LOSES_THE_PAUSE}),
+        (STORM, "inject first", FIRST + step(1300, 1130, ("h1", "h4")), {LOSES_THE_PAUSE}),
+        (STORM, "inject first", FIRST + step(1300, 1340, ("h1", "h4")), {LOSES_THE_PAUSE}),
+        (STORM, "verify second", step(100, 180, ("h2", "h5")), {"both-jobs-recover"}),
         (LOSS, "observe", step(20, 30) + step(20, 530), {"one-step-is-longer-by-the-timeout"}),
         (LOSS, "observe", step(20, 1280), {"one-step-is-longer-by-the-timeout"}),
         (LOSS, "observe", step(20, 50) + step(20, 1103), {"one-step-is-longer-by-the-timeout"}),
@@ -159,6 +185,16 @@ OF_COUNTERS: list[tuple[str, Tale, str]] = [
     (RINGS, {"verify": {"leaf1:swp1 tx_prio3_bytes": 100}}, "one-uplink-is-idle"),
     (RINGS, {"observe": {"leaf1:swp2 queue3_depth_bytes": 30_000}}, "packets-wait-at-the-uplink"),
     (RINGS, {"observe": {"leaf1:swp2 queue3_drop_headroom_packets": 1}}, "nothing-is-lost"),
+    (STORM, {"observe": {"leaf2:swp3 tx_prio3_bytes": 4000}}, "both-jobs-stand-still"),
+    (STORM, {"verify": {"spine1:swp2 rx_prio3_pause": 1}}, "the-pause-passes-leaf2"),
+    (STORM, {"inject": {"spine1:swp2 rx_prio3_pause": 1}}, "the-pause-passes-leaf2"),
+    (
+        STORM,
+        {"inject": {"leaf2:swp2 rx_prio3_pause": 0}, "fix": {"leaf2:swp2 rx_prio3_pause": 1}},
+        "the-pause-passes-leaf2",
+    ),
+    (STORM, {"inject": {"leaf2:swp2 rx_prio3_pause_duration": 300_000}}, "the-pause-passes-leaf2"),
+    (STORM, {"observe": {"leaf2:swp2 queue3_drop_watchdog_packets": 1}}, "nothing-is-lost"),
     (LOSS, {"verify": {"h1 completer_retry_err": 1}}, "the-qps-retransmit"),
     (LOSS, {"observe": {"h2 completer_retry_err": 0}}, "the-qps-retransmit"),
 ]
