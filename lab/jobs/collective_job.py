@@ -15,6 +15,7 @@ from lab.jobs.hierarchical.host_memory import host_descriptors
 from lab.jobs.job_session import JobPatience, Rank, module_argv, rank_argv
 from lab.jobs.mpi_library import algorithm_variables
 from lab.jobs.rank_placement import ranks_on_each_host, refuse_shared_host
+from lab.jobs.wrong_gid import explained
 from lab.units import counted, format_rate
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def run_job(
             for first in range(0, len(ranks), ranks_per_host):
                 shared = opened.enter_context(host_descriptors(ranks_per_host, max(sizes)))
                 _share_host(ranks[first : first + ranks_per_host], shared, mpi, words)
-        start = job_session.run_ranks(ranks, patience or JobPatience(), report)
+        waits = opened.enter_context(explained(nics, spec.nccl, patience or JobPatience()))
+        start = job_session.run_ranks(ranks, waits, report)
     return JobResult(
         collective=spec.collective,
         algorithm=spec.algorithm,

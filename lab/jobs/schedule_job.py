@@ -13,6 +13,7 @@ from lab.jobs.job_spec import AUTOMATIC
 from lab.jobs.mpi_library import overlapping_variables
 from lab.jobs.nccl_settings import NcclSettings
 from lab.jobs.rank_schedule import check_schedule
+from lab.jobs.wrong_gid import explained
 from lab.rdma.measure import DEFAULT_TCLASS
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ def run_schedule(
         look(ranks)
 
     try:
-        return ranks, job_session.run_ranks(ranks, waits, seen)
+        with explained(nics, options.nccl, waits) as timeouts:
+            return ranks, job_session.run_ranks(ranks, timeouts, seen)
     finally:
         look(ranks)  # steps that ended just before the job failed
