@@ -35,7 +35,12 @@ _SAYINGS: Final = (
     _Saying(
         "transport 'rc_verbs' is not available", "UCX finds no RDMA device", f"{_NO_RDMA}; {MAKE_AGAIN}", lacks=True
     ),
-    _Saying("network devices? '[^']+' (?:is|are) not available", "UCX cannot use its NIC", MAKE_AGAIN, lacks=True),
+    _Saying(
+        "network devices? '[^']+' (?:is|are) not available",
+        "UCX cannot use its NIC",
+        f"{MAKE_AGAIN}; or NCCL_SOCKET_IFNAME names no interface of the host",
+        lacks=True,
+    ),
     _Saying("transport retry count(?:er)? exceeded", "a peer stopped acknowledging (retry counter exceeded)", _PATH),
     _Saying("Destination is unreachable|no active messages transport", "a peer cannot be reached by RDMA", _PATH),
     _Saying("Endpoint timeout|Connection reset|connection timed out", "a peer stopped answering", _PATH),
