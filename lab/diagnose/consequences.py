@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from lab.audit.comparisons.frr_lines import is_definition
 from lab.audit.rules.route_widths import ADVERTISED, LEARNED
 from lab.diagnose.causes.route_fixes import is_unlearned
-from lab.diagnose.causes.setting_kinds import kind_of
+from lab.diagnose.causes.setting_kinds import is_new, kind_of
 from lab.model.topology import Role
 from lab.routing.paths.distance import distances
 
@@ -211,6 +211,7 @@ def without_details(settings: Sequence[DifferingSetting], paths: RoutePaths) -> 
       or its configuration; one that drops packets only if a line of its node's configuration names the network, like
       an aggregate
     - a learned route to a network that its node has an address in now
+    - a new learned route, if a line or a manual route of another node has its prefix
     - link-local addresses, and routes by a port, if IPv6 is off there
     - sessions that are down, if the other end has no such session
     - the line by which zebra shows that the kernel does not forward
@@ -222,6 +223,9 @@ def without_details(settings: Sequence[DifferingSetting], paths: RoutePaths) -> 
     attached = {(each.node, net) for each in settings if (net := _new_network(each))}
     bare = {(each.node, each.interface) for each in settings if each.kind == "sysctl" and _is_ipv6_off(each)}
     named = {(each.node, word) for each in settings if each.kind == "frr" for word in each.object.split()}
+    originated = {word for _, word in named} | {
+        " ".join(words_of(each)[:1]) for each in settings if _is_new_manual(each)
+    }
     absent = {f"{each.node}:{each.interface}" for each in settings if _is_lost_session(each)}
     members = [each for each in settings if (each.kind, each.setting) == ("interface", "master")]
     identities = [each for each in routing if each.kind == "frr" and _ROUTER_ID.search(each.object)]
@@ -234,6 +238,8 @@ def without_details(settings: Sequence[DifferingSetting], paths: RoutePaths) -> 
     def follows(each: DifferingSetting) -> bool:
         if each.kind == "route" and each.setting != ADVERTISED:
             prefix = " ".join(words_of(each)[:1])
+            if each.protocol in LEARNED and is_new(each) and prefix in originated:
+                return True
             dropped = bool(_DROPPING.search(each.value)) and (each.node, prefix) not in named
             learned = is_unlearned(each) or (_is_chosen(each) and not dropped)
             hops = {*f"{each.expected} {each.value}".replace(",", " ").split()}
@@ -291,6 +297,11 @@ def changes_routes(setting: DifferingSetting) -> bool:
     if setting.kind == "frr":
         return not is_quiet(setting) and not is_definition(setting.object)
     return setting.kind == "daemon" or (setting.kind == "bgp session" and is_state(setting))
+
+
+def _is_new_manual(setting: DifferingSetting) -> bool:
+    """Return whether a setting is a route that should not exist, and that no daemon learned."""
+    return setting.kind == "route" and is_new(setting) and setting.protocol not in {"", *LEARNED}
 
 
 def _new_network(setting: DifferingSetting) -> str:

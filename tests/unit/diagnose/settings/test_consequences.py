@@ -256,3 +256,16 @@ def test_routes_that_are_missing_follow_from_the_mtu_of_a_link() -> None:
     assert [each.object for each in without_details([mtu, lost], paths)] == ["interface swp1"]
     other = replace(lost, object="route 10.8.0.0/31 metric 20")
     assert len(without_details([mtu, other], paths)) == 2
+
+
+@pytest.mark.parametrize("origin", [
+    differs("leaf2", "frr", "router bgp 7 / address-family ipv4 unicast / network 10.9.0.1/32"),
+    differs("leaf2", "route", "10.9.0.1/32", value="present: type blackhole", protocol="boot"),
+], ids=["a network statement", "a manual route that is redistributed"])  # fmt: skip
+def test_a_new_learned_route_follows_from_what_originates_it(origin: DifferingSetting) -> None:
+    """Wherever its owner is: another switch advertises a part of its network."""
+    paths = RoutePaths(TOPOLOGY, {ip_network("10.9.0.0/31"): ["leaf1"]})
+    learned = differs("spine1", "route", "10.9.0.1/32 metric 20", value="present: type unicast", protocol="bgp")
+    assert without_details([origin, learned], paths) == [origin]
+    other = replace(learned, object="route 10.9.0.0/32 metric 20")
+    assert without_details([origin, other], paths) == [origin, other]
