@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from lab.audit.comparisons.frr_lines import is_definition
 from lab.audit.rules.route_widths import ADVERTISED, LEARNED
 from lab.diagnose.causes.route_fixes import is_unlearned
-from lab.diagnose.causes.setting_kinds import is_new, kind_of
+from lab.diagnose.causes.setting_kinds import is_missing_interface, is_new, kind_of
 from lab.model.topology import Role
 from lab.routing.paths.distance import distances
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 FEWER_ROUTES: Final = "fewer paths or routes at "
 """The beginning of an effect of a setting, before the names of nodes."""
+_OTHER_ROUTES: Final = "other routes than planned at "
 DRAINED: Final = " is drained"
 """In an effect of a setting, after the name of a switch."""
 TIMERS: Final = frozenset({"hold time", "keepalive"})
@@ -204,7 +205,9 @@ def owners_of_networks(nodes: Iterable[NodeAudit]) -> dict[IPv4Network | IPv6Net
     return found
 
 
-def without_details(settings: Sequence[DifferingSetting], paths: RoutePaths) -> list[DifferingSetting]:
+def without_details(
+    settings: Sequence[DifferingSetting], paths: RoutePaths, wrong: Collection[tuple[str, str]] | None = None
+) -> list[DifferingSetting]:
     """Leave out what a setting at another place or of another kind explains, whatever its effect on packets.
 
     - learned routes that are missing, or over fewer paths, if a routing session by which they are advertised differs,
@@ -212,16 +215,17 @@ def without_details(settings: Sequence[DifferingSetting], paths: RoutePaths) -> 
       an aggregate
     - a learned route to a network that its node has an address in now
     - a new learned route, if a line or a manual route of another node has its prefix
-    - link-local addresses, and routes by a port, if IPv6 is off there
+    - link-local addresses, and routes by a port, if IPv6 is off there or the port is missing
     - sessions that are down, if the other end has no such session
     - the line by which zebra shows that the kernel does not forward
     - neighbours and FDB entries of a port, if it or the other end of its link is in another bridge or bond
 
-    What changes routes keeps the names of the nodes whose routes it explains.
+    What changes routes keeps the names of the nodes whose routes it explains. ``wrong`` are the routes, by node and
+    object, that contradict others of the fabric; None for all. Others are only not as planned.
     """
     routing = [each for each in settings if changes_routes(each)]
     attached = {(each.node, net) for each in settings if (net := _new_network(each))}
-    bare = {(each.node, each.interface) for each in settings if each.kind == "sysctl" and _is_ipv6_off(each)}
+    bare = {(each.node, each.interface) for each in settings if _is_ipv6_off(each) or is_missing_interface(each)}
     named = {(each.node, word) for each in settings if each.kind == "frr" for word in each.object.split()}
     originated = {word for _, word in named} | {
         " ".join(words_of(each)[:1]) for each in settings if _is_new_manual(each)
@@ -233,7 +237,7 @@ def without_details(settings: Sequence[DifferingSetting], paths: RoutePaths) -> 
     stopped = {(each.node, _FORWARDING.get(words_of(each)[0], "")) for each in settings if each.kind == "sysctl"}
 
     passing: dict[object, list[DifferingSetting]] = {}
-    lost: dict[int, dict[str, None]] = {}
+    lost: dict[int, dict[str, bool]] = {}
 
     def follows(each: DifferingSetting) -> bool:
         if each.kind == "route" and each.setting != ADVERTISED:
@@ -250,7 +254,8 @@ def without_details(settings: Sequence[DifferingSetting], paths: RoutePaths) -> 
                 passing[key] = [*identities, *behind]
             behind = passing[key] if learned else []
             for session in behind:
-                lost.setdefault(id(session), {})[each.node] = None
+                here = lost.setdefault(id(session), {})
+                here[each.node] = here.get(each.node, False) or wrong is None or (each.node, each.object) in wrong
             return bool(behind) or (is_unlearned(each) and (each.node, prefix) in attached) or over
         if each.kind == "address" and words_of(each)[:1] and words_of(each)[0].startswith(_LINK_LOCAL):
             return (each.node, each.interface) in bare
@@ -266,15 +271,17 @@ def without_details(settings: Sequence[DifferingSetting], paths: RoutePaths) -> 
         )
 
     left = [each for each in settings if not follows(each)]
-    return [_with_lost_routes(each, [*lost.get(id(each), ())]) for each in left]
+    return [_with_lost_routes(each, lost.get(id(each), {})) for each in left]
 
 
-def _with_lost_routes(setting: DifferingSetting, nodes: list[str]) -> DifferingSetting:
-    """Return a setting with the effect that nodes have fewer paths or routes."""
-    if not nodes:
+def _with_lost_routes(setting: DifferingSetting, nodes: Mapping[str, bool]) -> DifferingSetting:
+    """Return a setting with the effect that nodes have fewer paths or routes, or only other ones than planned."""
+    listed = [node for node, wrong in nodes.items() if wrong] or [*nodes]
+    if not listed:
         return setting
-    shown = ", ".join(nodes[:_SHOWN]) + (f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else "")
-    return replace(setting, touches=(*setting.touches, f"{FEWER_ROUTES}{shown}"))
+    shown = ", ".join(listed[:_SHOWN]) + (f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else "")
+    begin = FEWER_ROUTES if any(nodes.values()) else _OTHER_ROUTES
+    return replace(setting, touches=(*setting.touches, f"{begin}{shown}"))
 
 
 def _is_chosen(route: DifferingSetting) -> bool:
@@ -292,7 +299,7 @@ def changes_routes(setting: DifferingSetting) -> bool:
 
     OSPF and IS-IS exchange no routes over a link whose ends have different MTUs (RFC 2328 section 10.6).
     """
-    if (setting.kind, setting.setting) == ("interface", "mtu"):
+    if (setting.kind, setting.setting) == ("interface", "mtu") or is_missing_interface(setting):
         return True
     if setting.kind == "frr":
         return not is_quiet(setting) and not is_definition(setting.object)

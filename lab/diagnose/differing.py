@@ -12,7 +12,7 @@ from lab.audit.comparisons.intended import Intentions
 from lab.audit.comparisons.siblings import SIBLINGS
 from lab.audit.difference import ABSENT, PLAN, PRESENCE, Difference, first_of_each
 from lab.audit.placement import FabricRoles
-from lab.audit.rules.address_rules import OF_LOOPBACK
+from lab.audit.rules.address_rules import OF_ANY_VALUE
 from lab.audit.rules.route_widths import RULE, drained_switches
 from lab.audit.without_plan import differences_without_plan
 from lab.diagnose.causes.route_fixes import words_as_it_is
@@ -96,6 +96,7 @@ def with_differences(
         differences = differences_without_plan(replace(moment.state, nodes=known), recording.topology)
     except ValueError as error:  # of a prefix or an address that is none
         raise invalid(recording.folder.audit, "is damaged") from error
+    wrong = {(each.node, each.object) for each in differences if each.kind == "route"}
     if plan and moment.drift is not None:  # first: the plan's value is more exact than that of siblings
         planned = [each for each in moment.drift if each.node in known]
         differences = first_of_each([*planned, *_unplanned(differences)])
@@ -123,7 +124,9 @@ def with_differences(
         if not _follows_from(cables, each)
     ]
     paths = RoutePaths(recording.topology, owners_of_networks(known.values()))
-    settings = _with_drained(without_details(settings, paths), drained_switches(known, recording.topology), paths)
+    settings = _with_drained(
+        without_details(settings, paths, wrong), drained_switches(known, recording.topology), paths
+    )
     shown = with_setting_causes(replace(found, differing=_in_order(settings)), paths)
     return replace(shown, differing=_in_order([*plugged, *shown.differing]))
 
@@ -209,12 +212,12 @@ def _explained(differences: Sequence[Difference]) -> list[Difference]:
 def _unplanned(differences: Iterable[Difference]) -> list[Difference]:
     """Leave out manual routes that take precedence, and FRR's lines that siblings or the other end have otherwise.
 
-    So are loopbacks without an address. The plan has them, like the lines of a topology's ``frr``,
+    So are interfaces without an address. The plan has them, like the lines of a topology's ``frr``,
     or lists them itself.
     """
 
     def is_planned(each: Difference) -> bool:
-        if each.kind == "frr" or each.object == OF_LOOPBACK:
+        if each.kind == "frr" or each.object == f"{OF_ANY_VALUE}{each.interface}":
             return True
         return each.against == RULE and each.kind == "route" and (each.field, each.expected) == (PRESENCE, ABSENT)
 

@@ -14,7 +14,7 @@ from lab.audit.difference import PRESENT
 from lab.audit.objects.routing_objects import BFD_SHUTDOWN
 from lab.diagnose.causes.route_fixes import is_unlearned
 from lab.diagnose.causes.setting_fixes import EITHER, remedies
-from lab.diagnose.causes.setting_kinds import INFERRED, SettingReach, kind_of
+from lab.diagnose.causes.setting_kinds import INFERRED, SettingReach, is_missing_interface, kind_of
 from lab.diagnose.consequences import DRAINED, FEWER_ROUTES, TIMERS, is_quiet, is_state, peer_of, takes_sessions_down
 from lab.diagnose.conservation.locations import PacketEffect
 from lab.diagnose.diagnosis import DiagnosisOutcome, Found
@@ -198,7 +198,7 @@ def _is_down(setting: DifferingSetting) -> bool:
     """
     if any(each.startswith(FEWER_ROUTES) for each in setting.touches) and not setting.intended:
         return not any(DRAINED in each for each in setting.touches)
-    if setting.kind in {"daemon", "node"}:
+    if setting.kind in {"daemon", "node"} or is_missing_interface(setting):
         kind = kind_of(setting)
         return kind is not None and setting.value != PRESENT
     states = setting.setting in {"state", "status"} and setting.value != BFD_SHUTDOWN

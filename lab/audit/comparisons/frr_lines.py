@@ -30,6 +30,8 @@ _DEFINITIONS: Final = (
 """Lines that have no effect without another line that names them."""
 _SECTIONS: Final = ("router ", "interface ", "vrf ", "vni ", "key ", "line ")
 """Lines that begin a section with the name of an object: its lines are compared."""
+_PROCESS: Final = "router "
+"""The beginning of the section of a routing process."""
 _IDENTITY: Final = frozenset({"description", "net"})
 """Words of lines that identify their node or port."""
 _DIRECTIONS: Final = frozenset({"in", "out"})
@@ -181,6 +183,9 @@ def _generic_context(context: str, interface: str) -> str:
 
 def _of_slot(slot: _SlotLines, siblings: Sequence[_SlotLines], *, unanimous: bool) -> Iterator[Difference]:
     usual = _Usual(siblings, unanimous=unanimous)
+    if not slot.interface:
+        for section in usual.missing_sections(slot):
+            yield _difference(slot, section, PRESENCE, ABSENT, PRESENT)
     yield from _compared(slot, usual.missing(slot), [line for line in slot.lines if usual.is_foreign(line)])
 
 
@@ -221,6 +226,7 @@ class _Usual:
 
     def __init__(self, siblings: Sequence[_SlotLines], *, unanimous: bool) -> None:
         self._unanimous = unanimous
+        self._siblings = len(siblings)
         self._having = Counter(line for each in siblings for line in each.lines)
         self._within = Counter(context for each in siblings for context in each.contexts)
         self._starts = Counter(each for one in siblings for each in {line.unnamed for line in one.lines})
@@ -240,6 +246,15 @@ class _Usual:
         unknown = [ADDRESS, _GROUP] if slot.peer_as else [ADDRESS, _GROUP, _AS]
         lacking = [each for each in self._lines if each not in slot.lines and each.context in slot.contexts]
         return sorted((each for each in lacking if not any(mark in each.text for mark in unknown)), key=_order)
+
+    def missing_sections(self, slot: _SlotLines) -> list[str]:
+        """Return the routing processes that enough siblings run, and a slot does not."""
+        least = max(FEWEST, self._siblings - 1 if self._unanimous else self._siblings // 2 + 1)
+        return sorted(
+            each
+            for each, having in self._within.items()
+            if each.startswith(_PROCESS) and having >= least and each not in slot.contexts and " / " not in each
+        )
 
     def is_foreign(self, line: _GenericLine) -> bool:
         """Return whether only one node has a line, and its value does not identify it: siblings have none."""

@@ -31,8 +31,8 @@ _ROUTER_ID: Final = re.compile(
 """A line of FRR's configuration with a router ID, or with a NET, which contains the system ID of IS-IS."""
 
 
-OF_LOOPBACK: Final = "address lo"
-"""The object of a difference if a loopback lacks an address, which can be any."""
+OF_ANY_VALUE: Final = "address "
+"""The object of a difference before the name of an interface that lacks an address, which can be any."""
 
 
 @dataclass(frozen=True)
@@ -118,26 +118,41 @@ def of_unused_addresses(node: NodeAudit, placement: FabricRoles) -> Iterator[Dif
             yield Difference.of(node.name, each, "flags", ", ".join(each.flags), "none", RULE)
 
 
-def of_loopbacks(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
-    """Yield nodes without an address in their loopback, of an IP version that most switches or hosts have one of.
+def of_missing_addresses(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield loopbacks and ports without an address, of a version and scope that most of their role have one of.
 
-    Sessions can work without it. Management, traceroute and tunnels of the node do not.
+    Unnumbered BGP needs link-local addresses. Without that of its loopback, management and tunnels of a node do not
+    work. Ports that are down, in a bridge or bond, or without IPv6 have none.
     """
-    having: dict[tuple[str, int], set[str]] = defaultdict(set)
-    members: Counter[str] = Counter()
+    having: dict[tuple[str, int, str], set[tuple[str, str]]] = defaultdict(set)
+    slots = dict(_addressed_slots(state, placement))
     for name, node in state.nodes.items():
-        role = placement.roles(name, "")[1]
-        members[role] += 1
-        for each in node.addresses:
-            if each.interface == "lo" and each.scope == "global":
-                having[role, ip_interface(each.address).version].add(name)
-    for (role, version), names in having.items():
-        for name in state.nodes if is_of_most(len(names), members[role]) else ():
-            if placement.roles(name, "")[1] == role and name not in names:
+        for each in (each for each in node.addresses if (name, each.interface) in slots):
+            family = ip_interface(each.address).version
+            having[slots[name, each.interface], family, each.scope].add((name, each.interface))
+    members = Counter(slots.values())
+    for (role, version, scope), found in having.items():
+        for slot in slots if is_of_most(len(found), members[role]) else ():
+            if slots[slot] == role and slot not in found and not (version == 6 and _is_without_ipv6(*slot, state)):
+                kind = "a link-local" if scope == "link" else "an"
                 yield Difference(
-                    node=name, kind="address", object=OF_LOOPBACK, field=PRESENCE, value=ABSENT,
-                    expected=f"{PRESENT}: an IPv{version} address of its own", against=RULE, interface="lo",
+                    node=slot[0], kind="address", object=f"{OF_ANY_VALUE}{slot[1]}", field=PRESENCE, value=ABSENT,
+                    expected=f"{PRESENT}: {kind} IPv{version} address", against=RULE, interface=slot[1],
                 )  # fmt: skip
+
+
+def _addressed_slots(state: FabricAudit, placement: FabricRoles) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield loopbacks, as node and interface, and ports that are up and in no bridge or bond, each with its role."""
+    for name, node in state.nodes.items():
+        yield (name, "lo"), placement.roles(name, "lo")[1]
+        for each in node.interfaces:
+            if (name, each.name) in placement.peers and each.up and each.carrier and not each.master:
+                yield (name, each.name), placement.roles(name, each.name)[0]
+
+
+def _is_without_ipv6(node: str, interface: str, state: FabricAudit) -> bool:
+    names = {f"net.ipv6.conf.{each}.disable_ipv6" for each in (interface, "all")}
+    return any(each.name in names and each.value == "1" for each in state.nodes[node].sysctls)
 
 
 def of_macs(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:

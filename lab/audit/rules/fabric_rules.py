@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from lab.audit.difference import unread_kinds
 from lab.audit.rules.address_rules import (
     ProxiedAddresses,
-    of_loopbacks,
     of_macs,
     of_mapped_gateways,
+    of_missing_addresses,
     of_neighbours,
     of_owners,
     of_router_ids,
@@ -57,5 +57,5 @@ def of_rules(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
     return [
         *found, *of_owners(state, placement), *of_overrides(state, placement), *of_widths(state, placement.topology),
         *of_defaults(state, placement), *of_hop_limits(state, placement), *of_sources(state, placement),
-        *of_router_ids(state, placement), *of_macs(state, placement), *of_loopbacks(state, placement),
+        *of_router_ids(state, placement), *of_macs(state, placement), *of_missing_addresses(state, placement),
     ]  # fmt: skip

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lab.audit.difference import Difference
+from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference
+from lab.audit.objects.kernel_objects import InterfaceAudit
 from lab.audit.rules.route_widths import RULE
 
 if TYPE_CHECKING:
@@ -15,11 +16,20 @@ if TYPE_CHECKING:
     from lab.audit.placement import FabricRoles
 
 _ROCE_DSCP: Final = 26
+_LOOPBACK: Final = "lo"
+"""The interface that each namespace has: without it the interfaces of a node are not known."""
 _CLASSES: Final = range(8)
 
 
 def of_links(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
-    """Yield ports that are shut, or without carrier although the other end is not shut: a link is up."""
+    """Yield ports that are missing, shut, or without carrier although the other end is not shut: a link is up."""
+    having = {each.name for each in node.interfaces}
+    ports = [port for name, port in placement.peers if name == node.name] if _LOOPBACK in having else []
+    for port in (each for each in ports if each not in having):
+        yield Difference(
+            node=node.name, kind=InterfaceAudit.LABEL, object=f"{InterfaceAudit.LABEL} {port}", field=PRESENCE,
+            value=ABSENT, expected=PRESENT, against=RULE, interface=port,
+        )  # fmt: skip
     for each in node.interfaces:
         peer = placement.peers.get((node.name, each.name))
         if peer is None or (each.up and each.carrier):

@@ -103,7 +103,7 @@ SETTING_KINDS: Final = (
     ),
     _kind(
         "forwarding-differs", "a node's IP stack forwards or accepts packets otherwise than its siblings", "sysctl",
-        r"(forward|rp_filter|disable_(ipv6|policy|xfrm)|accept_local|route_localnet|src_valid|drop_|proxy_arp|ttl)",
+        r"(forward|rp_filter|addr_gen|disable_(ipv6|policy|xfrm)|accept_local|route_localnet|src_valid|drop_|proxy_arp|ttl)",
         _ANY, SettingReach.NODE, "",
         "The kernel discards packets that it would forward or accept with the setting of its siblings.",
     ),
@@ -192,10 +192,17 @@ def kind_of(setting: DifferingSetting) -> SettingKind | None:
     """Return the kind of a setting; None for one that cannot disturb RDMA."""
     if setting.harmless:
         return None
+    if is_missing_interface(setting):
+        return next(each for each in SETTING_KINDS if each.cause == "link-differs")
     names = {"sysctl": setting.object.partition(" ")[2], "node": setting.object}
     name = names.get(setting.kind, setting.setting)
     kind = "filter" if is_filter_hook(setting) else setting.kind
     return next((each for each in SETTING_KINDS if kind in each.objects and each.fields.search(name)), None)
+
+
+def is_missing_interface(setting: DifferingSetting) -> bool:
+    """Return whether a setting is an interface that does not exist: of a port, its cable is gone, too."""
+    return (setting.kind, setting.setting) == ("interface", "presence") and setting.value.startswith("absent")
 
 
 def is_filter_hook(setting: DifferingSetting) -> bool:

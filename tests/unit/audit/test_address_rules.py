@@ -7,7 +7,7 @@ from ipaddress import ip_interface
 
 import pytest
 
-from lab.audit.objects.kernel_objects import AddressAudit, NeighbourAudit
+from lab.audit.objects.kernel_objects import AddressAudit, NeighbourAudit, SysctlAudit
 from lab.audit.without_plan import differences_without_plan
 from tests.unit.audit.made_fabric import STATE, TOPOLOGY
 
@@ -71,3 +71,29 @@ def test_a_switch_without_the_address_of_its_loopback_is_named(node: str, lost: 
     found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
     assert ("address lo", "absent") in {(each.object, each.value) for each in found if each.node == node}
     assert not [each for each in found if each.object == "address lo" and each.node != node]
+
+
+def with_link_local(*without: str, sysctl: str = "", master: str = "") -> list[tuple[str, str, str]]:
+    """Return what differs if all ports of switches to switches have a link-local address, but some of leaf1."""
+    nodes = dict(STATE.nodes)
+    for name, node in nodes.items():
+        ports = [each.name for each in node.interfaces if node.role != "host" and each.name in {"swp1", "swp2"}]
+        own = [AddressAudit(port, f"fe80::{number}/64", "link") for number, port in enumerate(ports)
+               if name != "leaf1" or port not in without]  # fmt: skip
+        nodes[name] = replace(node, addresses=(*node.addresses, *own))
+    leaf = nodes["leaf1"]
+    bridged = tuple(replace(each, master=master) if each.name in without else each for each in leaf.interfaces)
+    off = (SysctlAudit(sysctl, "1"),) if sysctl else ()
+    nodes["leaf1"] = replace(leaf, interfaces=bridged, sysctls=(*leaf.sysctls, *off))
+    found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+    return [(each.node, each.object, each.expected) for each in found if each.kind == "address"]
+
+
+def test_a_port_without_the_link_local_address_of_its_siblings_is_named() -> None:
+    """Unnumbered BGP needs it. Nothing else shows that it was deleted."""
+    missing = "present: a link-local IPv6 address"
+    assert with_link_local() == []
+    assert with_link_local("swp1") == [("leaf1", "address swp1", missing)]
+    assert len(with_link_local("swp1", "swp2")) == 2
+    assert with_link_local("swp1", sysctl="net.ipv6.conf.swp1.disable_ipv6") == []
+    assert with_link_local("swp1", master="br0") == []

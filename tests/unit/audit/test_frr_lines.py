@@ -194,3 +194,13 @@ def test_a_definition_that_nothing_uses_is_no_difference() -> None:
     found = lines_of(TOPOLOGY)
     found["leaf1"] += ["route-map UNUSED deny 10", "ip prefix-list UNUSED seq 5 deny 10.0.0.0/31"]
     assert differences(TOPOLOGY, found) == []
+
+
+@pytest.mark.parametrize("node", ["leaf2", "spine1"])
+def test_a_routing_process_that_only_one_switch_does_not_run_is_found(node: str) -> None:
+    """Its lines are missing as well, and are those of the process: one difference names it."""
+    found = lines_of(TOPOLOGY)
+    found[node] = ["ip forwarding"]
+    assert (node, "", "router bgp", "presence", "absent", "present") in {
+        (one, port, line.removeprefix("frr "), *rest) for one, port, line, *rest in differences(TOPOLOGY, found)
+    }

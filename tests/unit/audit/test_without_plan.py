@@ -13,6 +13,7 @@ from lab.audit.audited import NodeAudit, UnreadPart
 from lab.audit.objects.device_objects import PortAudit
 from lab.audit.objects.kernel_objects import (
     AddressAudit,
+    InterfaceAudit,
     NeighbourAudit,
     NftRuleAudit,
     QdiscAudit,
@@ -453,3 +454,15 @@ def test_a_bfd_session_that_only_one_end_has_is_missing_at_the_other(here: tuple
     found = [(each.node, each.interface, each.field) for each in differences_without_plan(state, TOPOLOGY)]
     both = [("spine1", "swp1", "status"), ("leaf1", "swp1", "status")]
     assert sorted(found) == (sorted(both) if here else [("leaf1", "swp1", "presence")])
+
+
+@pytest.mark.parametrize(("node", "port"), [("leaf1", "swp3"), ("h3", "eth1")])
+def test_a_port_of_a_cable_that_does_not_exist_is_named(node: str, port: str) -> None:
+    """It was renamed, deleted or moved. A node whose interfaces are not known lacks none."""
+    loopback = InterfaceAudit("lo", "", True, True, 65536, "", "", 1000)
+    known = STATE.nodes[node]
+    left = tuple(each for each in known.interfaces if each.name != port)
+    found = changed(node, lambda each: replace(each, interfaces=(loopback, *left)))
+    assert (node, f"interface {port}", "presence", "absent", "present") in found
+    assert not [each for each in changed(node, lambda each: replace(each, interfaces=left)) if each[3] == "absent"
+                and each[1].startswith("interface")]  # fmt: skip

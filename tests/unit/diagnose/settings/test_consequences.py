@@ -269,3 +269,22 @@ def test_a_new_learned_route_follows_from_what_originates_it(origin: DifferingSe
     assert without_details([origin, learned], paths) == [origin]
     other = replace(learned, object="route 10.9.0.0/32 metric 20")
     assert without_details([origin, other], paths) == [origin, other]
+
+
+def test_routes_by_a_port_that_does_not_exist_follow_from_it() -> None:
+    """Those of its node, and those that others had learned to its network, which has no owner any more."""
+    gone = differs("leaf1", "interface", "swp3", value="absent", expected="present", interface="swp3")
+    expected = "present: type unicast, protocol static, next hops via 10.0.0.1 dev swp3"
+    default = differs("leaf1", "route", "0.0.0.0/0", value="absent", expected=expected)
+    learned = differs("leaf2", "route", "10.9.0.0/31 metric 20", value="absent", expected="present: protocol bgp")
+    assert [each.object for each in without_details([gone, default, learned], PATHS)] == [gone.object]
+    other = replace(default, expected=default.expected.replace("swp3", "swp4"))
+    assert other in without_details([gone, other], PATHS)
+
+
+def test_routes_that_contradict_no_others_are_not_fewer() -> None:
+    """Of an aggregate, for example: the plan has the routes to its parts."""
+    assert without_details([FEWER, LINE], PATHS, {("leaf2", FEWER.object)})[0].touches == (
+        "fewer paths or routes at leaf2",
+    )
+    assert without_details([FEWER, LINE], PATHS, set())[0].touches == ("other routes than planned at leaf2",)

@@ -117,6 +117,8 @@ SILENT = setting("leaf1", "bfdd", "answer", kind="node", value="no answer within
     ("settings", "answer"),
     [
         ([BFD_DOWN], ("session-differs", ("spine1:swp1",), 0.75)),
+        ([setting("leaf1", "interface swp3", interface="swp3", value="absent", expected="present")],
+         ("link-differs", ("leaf1:swp3",), 0.75)),
         ([replace(SILENT, object="zebra")], ("daemon-silent", ("leaf1",), 0.75)),
         ([SILENT], ("daemon-silent", ("leaf1",), 0.75)),
         ([setting("leaf1", "daemon ospfd", "running", value="no", expected="yes")],
