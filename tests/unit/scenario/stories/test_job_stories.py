@@ -30,8 +30,10 @@ SLOW_LINK, STRAGGLER, LOSS = "one-slow-link-slows-all", "straggler-host", "link-
 RAILS, CHECKPOINT = "rail-misaligned-placement", "checkpoint-hits-training"
 RINGS = "ecmp-collision-of-rings"
 CROSSING = ("h1", "h2", "h5", "h6")
-STORM = "pfc-storm-stalls-every-job"
+STORM, TREE = "pfc-storm-stalls-every-job", "ring-against-tree"
 LOSES_THE_PAUSE = "a-step-of-each-job-is-longer-by-the-pause"
+BESIDE, LESS = "sums-take-what-their-bytes-take-beside-the-incast", "the-tree-loses-more-than-the-ring"
+ON_ITS_OWN = "alone-a-sum-takes-what-its-bytes-take"
 
 
 def step(
@@ -67,6 +69,14 @@ JOBS: Mapping[str, Mapping[str, list[Ranks]]] = {
         "baseline second": SECOND * 5,
         "inject second": SECOND + step(100, 1130, ("h2", "h5")) + SECOND,
         "verify second": SECOND,
+    },
+    TREE: {
+        "ring-alone ring": step(20, 154),
+        "tree-alone tree": step(20, 420),
+        "observe ring": step(20, 258),
+        "fan-in tree": step(20, 601),
+        "verify ring": step(20, 155),
+        "verify tree": step(20, 421),
     },
     LOSS: {"baseline": step(20, 30), "observe": step(20, 30) + step(20, 1103) + step(20, 30), "verify": step(20, 30)},
 }
@@ -104,6 +114,13 @@ COUNTED: Mapping[str, Tale] = {
         "observe": {"spine1:swp2 rx_prio3_pause": 1, "spine1:swp2 rx_prio3_pause_duration": 1_000_000},
         "fix": {},
         "verify": RECEIVING,
+    },
+    TREE: {
+        "ring-alone": {"leaf1:swp3 tx_prio3_bytes": 2 * 1_622_000},
+        "tree-alone": {"leaf1:swp3 tx_prio3_bytes": 2 * 2_433_000},
+        "observe": {},
+        "fan-in": {},
+        "verify": {},
     },
     LOSS: {"baseline": {}, "observe": {"h2 completer_retry_err": 1}, "verify": {}},
 }  # fmt: skip
@@ -154,6 +171,13 @@ def test_a_good_one_passes(name: str, tmp_path: Path) -> None:
         (STORM, "inject first", FIRST + step(1300, 1130, ("h1", "h4")), {LOSES_THE_PAUSE}),
         (STORM, "inject first", FIRST + step(1300, 1340, ("h1", "h4")), {LOSES_THE_PAUSE}),
         (STORM, "verify second", step(100, 180, ("h2", "h5")), {"both-jobs-recover"}),
+        (TREE, "observe ring", step(20, 154), {BESIDE, LESS}),
+        (TREE, "observe ring", step(20, 235), {BESIDE}),
+        (TREE, "observe ring", step(20, 290), {BESIDE}),
+        (TREE, "fan-in tree", step(20, 526), {BESIDE}),
+        (TREE, "fan-in tree", step(20, 650), {BESIDE}),
+        (TREE, "ring-alone ring", step(20, 180), {ON_ITS_OWN, LESS, "the-jobs-recover"}),
+        (TREE, "verify tree", step(20, 460), {"the-jobs-recover"}),
         (LOSS, "observe", step(20, 30) + step(20, 530), {"one-step-is-longer-by-the-timeout"}),
         (LOSS, "observe", step(20, 1280), {"one-step-is-longer-by-the-timeout"}),
         (LOSS, "observe", step(20, 50) + step(20, 1103), {"one-step-is-longer-by-the-timeout"}),
@@ -195,6 +219,9 @@ OF_COUNTERS: list[tuple[str, Tale, str]] = [
     ),
     (STORM, {"inject": {"leaf2:swp2 rx_prio3_pause_duration": 300_000}}, "the-pause-passes-leaf2"),
     (STORM, {"observe": {"leaf2:swp2 queue3_drop_watchdog_packets": 1}}, "nothing-is-lost"),
+    (TREE, {"tree-alone": {"leaf1:swp3 tx_prio3_bytes": 2 * 1_622_000}}, "the-tree-fans-in-at-the-host"),
+    (TREE, {"ring-alone": {"leaf1:swp3 tx_prio3_bytes": 2 * 2_433_000}}, "the-tree-fans-in-at-the-host"),
+    (TREE, {"observe": {"leaf1:swp4 queue3_drop_headroom_packets": 1}}, "nothing-is-lost"),
     (LOSS, {"verify": {"h1 completer_retry_err": 1}}, "the-qps-retransmit"),
     (LOSS, {"observe": {"h2 completer_retry_err": 0}}, "the-qps-retransmit"),
 ]
