@@ -30,7 +30,7 @@ from lab.backends.fabric_state import JournalKind
 from lab.errors import CommandFailed, EnvironmentLacks, OperationFailed, UsageError
 from lab.jobs.rank_placement import nic_links
 from lab.kernel.netlink import ip_state
-from lab.kernel.process import netns, netns_processes, process, signals, tuning
+from lab.kernel.process import locks, netns, netns_processes, process, signals, tuning
 from lab.kernel.process.netns import Namespace
 from lab.model.topology import Underlay
 from lab.rdma import rxe
@@ -88,17 +88,17 @@ def pods(fabric: Fabric, nics: Sequence[Nic], kind: PodKind, progress: Progress)
     job is there, or the fabric has no room for pods. EnvironmentLacks if the kernel lacks this kind of interface.
     """
     made = planned_pods(fabric, nics)
-    with fabric.state.reading():
-        _refuse_running(fabric, made)
-        _remove(fabric, made)
-    try:
+    with _reserved(fabric, made):
         with fabric.state.reading():
-            _create(fabric, made, kind, progress)
-            _await_routes(fabric, made)
-        yield tuple(pod.nic for pod in made)
-    finally:
-        with signals.held(), contextlib.suppress(UsageError), fabric.state.reading():  # the fabric may be gone
-            _remove(fabric, made)
+            _remove(fabric, _possible(fabric, made))
+        try:
+            with fabric.state.reading():
+                _create(fabric, made, kind, progress)
+                _await_routes(fabric, made)
+            yield tuple(pod.nic for pod in made)
+        finally:
+            with signals.held(), contextlib.suppress(UsageError), fabric.state.reading():  # the fabric may be gone
+                _remove(fabric, made)
 
 
 def planned_pods(fabric: Fabric, nics: Sequence[Nic]) -> list[JobPod]:
@@ -107,11 +107,21 @@ def planned_pods(fabric: Fabric, nics: Sequence[Nic]) -> list[JobPod]:
         raise UsageError(f"{fabric.name} has no pods: rocelab did not create its namespaces", "leave out --pod")
     if railed := next((nic for nic in nics if nic.rails), None):
         raise UsageError(f"{railed.host} has several rails, and a pod has one", "name one device: NCCL_IB_HCA==eth1")
-    numbers = {(nic.host, nic.interface): number for number, nic in enumerate(all_nics(fabric))}
-    return [_plan(fabric, nic, numbers[nic.host, nic.interface]) for nic in nics]
+    return [_plan(fabric, nic) for nic in nics]
 
 
-def _plan(fabric: Fabric, nic: Nic, number: int) -> JobPod:
+def _possible(fabric: Fabric, made: Sequence[JobPod]) -> list[JobPod]:
+    """Return the pods that hosts of ``made`` may have of a killed job, which may have used another NIC of a host."""
+    hosts, found = {pod.nic.host for pod in made}, []
+    for nic in all_nics(fabric):
+        if nic.host in hosts:
+            with contextlib.suppress(UsageError):
+                found.append(_plan(fabric, nic))
+    return found
+
+
+def _plan(fabric: Fabric, nic: Nic) -> JobPod:
+    number = [(each.host, each.interface) for each in all_nics(fabric)].index((nic.host, nic.interface))
     interface = fabric.plan[nic.host].interfaces.get(nic.interface)
     link = nic_links(fabric.topology, fabric.plan, nic)[0]
     leaf = link.other(link.end_at(nic.host))
@@ -156,12 +166,16 @@ def _cookies(fabric: Fabric, made: Sequence[JobPod]) -> dict[str, int]:
     return {name: known[name] for name in there}
 
 
-def _refuse_running(fabric: Fabric, made: Sequence[JobPod]) -> None:
-    with netns_processes.inhabited(_cookies(fabric, made)) as places:
-        running = netns_processes.processes_in(places)
-    for pod in made:
-        if pod.nic.namespace.name in running.values():
-            raise UsageError(f"a job runs in the pod of {pod.nic.host}", "wait until it ends")
+@contextlib.contextmanager
+def _reserved(fabric: Fabric, made: Sequence[JobPod]) -> Iterator[None]:
+    """Hold the locks of the hosts' pods; UsageError if another job holds one. A killed job holds none."""
+    with contextlib.ExitStack() as held:
+        for pod in made:
+            lock = fabric.state.node_directory(f"{pod.nic.host}.{_NAME}")
+            lock.parent.mkdir(exist_ok=True)
+            if not held.enter_context(locks.held_if_free(lock, make=True)):
+                raise UsageError(f"a job runs in the pod of {pod.nic.host}", "wait until it ends")
+        yield
 
 
 def _create(fabric: Fabric, made: Sequence[JobPod], kind: PodKind, progress: Progress) -> None:
@@ -197,7 +211,7 @@ def _create(fabric: Fabric, made: Sequence[JobPod], kind: PodKind, progress: Pro
     for leaf, there in _by_leaf(made).items():
         namespace = fabric.namespace(leaf)
         ip_state.change(namespace, "-4", [f"addr replace {pod.network} dev {pod.port}" for pod in there])
-        _advertise(fabric, leaf, there, "network")
+        _advertise(fabric, leaf, there)
 
 
 def _by_leaf(made: Sequence[JobPod]) -> dict[str, list[JobPod]]:
@@ -209,15 +223,28 @@ def _by_leaf(made: Sequence[JobPod]) -> dict[str, list[JobPod]]:
     return found
 
 
-def _advertise(fabric: Fabric, leaf: str, there: Sequence[JobPod], verb: str) -> None:
-    """Have BGP advertise the networks of pods, or stop it. OSPF and IS-IS advertise all networks of their ports."""
+def _advertise(fabric: Fabric, leaf: str, there: Sequence[JobPod]) -> None:
+    """Have BGP advertise the networks of pods. OSPF and IS-IS advertise all networks of their ports."""
+    said = _configure(fabric, leaf, [f"network {pod.network.network}" for pod in there if pod.network is not None])
+    if said is not None:
+        raise OperationFailed(f"{leaf} does not advertise the networks of pods: {said}", "see its log")
+
+
+def _withdraw(fabric: Fabric, leaf: str, gone: Sequence[JobPod]) -> None:
+    """Have BGP no longer advertise the networks of pods. vtysh stops at the first one that is not advertised."""
+    words = [f"no network {pod.network.network}" for pod in gone if pod.network is not None]
+    if _configure(fabric, leaf, words) is not None:
+        for word in words:
+            _configure(fabric, leaf, [word])
+
+
+def _configure(fabric: Fabric, leaf: str, words: Sequence[str]) -> str | None:
+    """Configure BGP's IPv4 routes of a leaf, if it has BGP. Return the error of vtysh; None without one."""
     if fabric.topology.routing.underlay is not Underlay.EBGP:
-        return
-    words = [f"{verb} {pod.network.network}" for pod in there if pod.network is not None]
+        return None
     family = ["configure terminal", f"router bgp {fabric.plan[leaf].asn}", "address-family ipv4 unicast"]
     done = fabric.router(leaf).ask(*family, *words)
-    if done.returncode and verb == "network":
-        raise OperationFailed(f"{leaf} does not advertise the networks of pods: {done.stdout.strip()}", "see its log")
+    return done.stdout.strip() if done.returncode else None
 
 
 def _await_routes(fabric: Fabric, made: Sequence[JobPod]) -> None:
@@ -237,15 +264,19 @@ def _known(leaf: Namespace) -> set[str]:
     return {str(route["dst"]) for route in routes}
 
 
-def _remove(fabric: Fabric, made: Sequence[JobPod]) -> None:
-    """Remove the pods that exist, and what their leaves have for them."""
-    cookies = _cookies(fabric, made)
-    there = [pod for pod in made if pod.nic.namespace.name in cookies]
+def _remove(fabric: Fabric, pods_of_hosts: Sequence[JobPod]) -> None:
+    """Remove the pods that exist, and what their leaves have for them.
+
+    The namespaces come last: as long as they exist, a removal that was cut short can be repeated.
+    """
+    cookies = _cookies(fabric, pods_of_hosts)
+    there = [pod for pod in pods_of_hosts if pod.nic.namespace.name in cookies]
     with netns_processes.inhabited(cookies) as places:
         process.kill(netns_processes.processes_in(places), meant=lambda pid: netns.place_of(pid) in places)
-    rxe.delete(*(pod.nic.device for pod in there if rxe.is_in(pod.nic.namespace, pod.nic.device)))
-    netns.delete(cookies)
     for leaf, gone in _by_leaf(there).items():
-        _advertise(fabric, leaf, gone, "no network")
+        _withdraw(fabric, leaf, gone)
         for pod in gone:
             ip_state.attempt(fabric.namespace(leaf), "-4", f"addr del {pod.network} dev {pod.port}")
+    devices = {pod.nic.device: pod.nic.namespace for pod in there}
+    rxe.delete(*(device for device, namespace in devices.items() if rxe.is_in(namespace, device)))
+    netns.delete(cookies)
