@@ -40,13 +40,14 @@ class HierarchicalMpi(Mpi):
         if collective != "allreduce":
             raise ValueError(f"no hierarchical {collective!r}")
         part = size // self._host.ranks
-        own, summed = (ctypes.create_string_buffer(part) for _ in range(2))
+        own = ctypes.create_string_buffer(part)
+        summed = (ctypes.c_char * part).from_buffer(receive, self._host.slot * part)
+        sent, received, mine = (memoryview(buffer).cast("B") for buffer in (send, receive, own))
 
         def run() -> None:
-            own.raw = self._host.reduce_scatter(memoryview(send).cast("B"))
+            self._host.reduce_scatter(sent, mine)
             self._call("MPI_Allreduce", own, summed, part // ELEMENT_OCTETS, INT32, SUM, WORLD)
-            parts = self._host.all_gather(memoryview(summed).cast("B"))
-            ctypes.memmove(receive, b"".join(parts), size)
+            self._host.all_gather(received)
 
         return run
 

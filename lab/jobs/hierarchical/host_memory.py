@@ -18,12 +18,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 HOST_MEMORY: Final = "ROCELAB_HOST_MEMORY"
 """The variable with a rank's slot, and the descriptors of memory and eventfds: ``SLOT,MEMORY,EVENT,...``."""
 
 _ORDER: Final = "little"
+_BLOCK: Final = 1 << 16
+"""Octets that are added at once: ranks of all hosts share the memory of one machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,9 @@ class HostMemory:
 
     def __init__(self, variable: str) -> None:
         self.slot, memory, *self._events = map(int, variable.split(","))
-        self._map = mmap.mmap(memory, 0)
-        self._room = len(self._map) // self.ranks
+        whole = memoryview(mmap.mmap(memory, 0))
+        room = len(whole) // self.ranks
+        self._slots = [whole[begin : begin + room] for begin in range(0, len(whole), room)]
 
     @property
     def ranks(self) -> int:
@@ -79,28 +82,26 @@ class HostMemory:
         for _ in range(self.ranks - 1):
             os.eventfd_read(self._events[self.slot])
 
-    def reduce_scatter(self, octets: memoryview) -> bytes:
-        """Return this rank's part of the sum of all buffers; their size divides by the number of ranks.
+    def reduce_scatter(self, octets: memoryview, part: memoryview) -> None:
+        """Write this rank's part of the sum of all buffers to ``part``; the buffers have a part for each rank.
 
-        No sum may leave 32 bits, nor be negative: whole buffers are added as one number each.
+        No sum may leave 32 bits, nor be negative: blocks of elements are added as one number each.
         """
-        self._write(octets)
+        self._slots[self.slot][: len(octets)] = octets
         self.barrier()
-        size = len(octets) // self.ranks
-        parts = (self._read(slot, self.slot * size, size) for slot in range(self.ranks))
-        return sum(int.from_bytes(part, _ORDER) for part in parts).to_bytes(size, _ORDER)
+        for begin in range(0, len(part), _BLOCK):
+            size = min(_BLOCK, len(part) - begin)
+            first = self.slot * len(part) + begin
+            numbers = (int.from_bytes(slot[first : first + size], _ORDER) for slot in self._slots)
+            part[begin : begin + size] = sum(numbers).to_bytes(size, _ORDER)
 
-    def all_gather(self, octets: memoryview) -> Iterator[bytes]:
-        """Yield the parts of all ranks, in the order of their slots."""
+    def all_gather(self, whole: memoryview) -> None:
+        """Fill ``whole`` with the parts of all ranks, in the order of their slots; it has this rank's part."""
+        size = len(whole) // self.ranks
+        parts = [whole[begin : begin + size] for begin in range(0, len(whole), size)]
         self.barrier()  # all ranks have read what the slots had before
-        self._write(octets)
+        self._slots[self.slot][:size] = parts[self.slot]
         self.barrier()
-        return (self._read(slot, 0, len(octets)) for slot in range(self.ranks))
-
-    def _write(self, octets: Sequence[int] | memoryview) -> None:
-        begin = self.slot * self._room
-        self._map[begin : begin + len(octets)] = bytes(octets)
-
-    def _read(self, slot: int, first: int, count: int) -> bytes:
-        begin = slot * self._room + first
-        return self._map[begin : begin + count]
+        for number, slot in enumerate(self._slots):
+            if number != self.slot:
+                parts[number][:] = slot[:size]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import random
 import threading
+import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +36,14 @@ def together(ranks: int, work: Callable[[HostMemory], Any], size: int = 4 * ELEM
     return found
 
 
+def summed(memory: HostMemory, octets: memoryview) -> bytearray:
+    """The sum of the buffers of all ranks of a host."""
+    whole, size = bytearray(len(octets)), len(octets) // memory.ranks
+    memory.reduce_scatter(octets, memoryview(whole)[memory.slot * size :][:size])
+    memory.all_gather(memoryview(whole))
+    return whole
+
+
 def buffer(rank: int, number: int) -> array.array[int]:
     """The elements of a rank in a round: the largest sum of four needs all 31 bits."""
     drawn = random.Random(1000 * number + rank)
@@ -48,9 +57,7 @@ def test_ranks_get_their_parts_of_the_sum_and_then_all_parts(ranks: int) -> None
     def work(memory: HostMemory) -> list[list[int]]:
         sums = []
         for number in range(ROUNDS):
-            part = memory.reduce_scatter(memoryview(buffer(memory.slot, number)).cast("B"))
-            whole = b"".join(memory.all_gather(memoryview(part)))
-            sums.append(list(array.array("i", whole)))
+            sums.append(list(array.array("i", summed(memory, memoryview(buffer(memory.slot, number)).cast("B")))))
             memory.barrier()
         return sums
 
@@ -59,6 +66,27 @@ def test_ranks_get_their_parts_of_the_sum_and_then_all_parts(ranks: int) -> None
         for number in range(ROUNDS)
     ]
     assert together(ranks, work) == [expected] * ranks
+
+
+def test_no_rank_copies_whole_buffers() -> None:
+    """The largest job has 16 ranks with 32 MiB each in a VM of 4 GiB."""
+    size, peaks = 4 * 2**20, list[int]()
+
+    def work(memory: HostMemory) -> None:
+        octets = bytes(size)
+        memory.barrier()
+        if memory.slot == 0:
+            tracemalloc.start()
+        memory.barrier()
+        before = tracemalloc.get_traced_memory()[0]
+        summed(memory, memoryview(octets))
+        peaks.append(tracemalloc.get_traced_memory()[1] - before)
+
+    try:
+        together(2, work, size)
+    finally:
+        tracemalloc.stop()
+    assert max(peaks) < 2 * size + 2**20, "the results of both ranks"
 
 
 def test_nobody_passes_a_barrier_before_the_last_rank_has_come() -> None:
