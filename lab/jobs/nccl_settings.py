@@ -36,7 +36,7 @@ class _Counterpart(NamedTuple):
     high: int
     text: Callable[[int], str] = str
     more: Mapping[str, str] = {}
-    """Other variables of UCX that it needs; ``{}`` stands for the number."""
+    """Other variables of UCX that it needs; ``{}`` stands for the number on all rails of a rank."""
 
 
 _NUMBERS: Final[Mapping[str, _Counterpart]] = {
@@ -88,12 +88,20 @@ class NcclSettings:
         """Return the variables of UCX at a rank that differ from those of a job without settings."""
         found: dict[str, str] = {}
         if _SOCKET in self.written:
-            found["UCX_NET_DEVICES"] = net_devices(nic, self.written[_SOCKET])
+            found["UCX_NET_DEVICES"] = net_devices(nic, self._connecting(nic))
         for name, text in self.written.items():
             if (known := _NUMBERS.get(name)) is not None:
                 found[known.ucx] = known.text(int(text))
-                found |= {other: value.format(text) for other, value in known.more.items()}
+                lanes = int(text) * (1 + len(nic.rails))
+                found |= {other: value.format(lanes) for other, value in known.more.items()}
         return found
+
+    def _connecting(self, nic: Nic) -> str:
+        """Return the interface of NCCL_SOCKET_IFNAME: that of a NIC whose name begins so, or the name as it is."""
+        text = self.written[_SOCKET]
+        if text.startswith("="):
+            return text.removeprefix("=")
+        return next((each.interface for each in (nic, *nic.rails) if each.interface.startswith(text)), text)
 
     def is_allowed(self, interface: str) -> bool:
         """Return whether NCCL_IB_HCA allows the RDMA device of an interface, as NCCL reads it.
@@ -157,7 +165,7 @@ def _checked(name: str, value: str) -> str:
     if name == _SOCKET:
         if not re.fullmatch(r"=?[\w.-]{1,15}", value, re.ASCII):
             raise UsageError(f"{name}={value[:60]} is no interface", "write one interface, for example eth1")
-        return value.removeprefix("=")
+        return value
     if name == _DEVICE:
         if not _NAMES.fullmatch(value):
             raise UsageError(f"{name}={value[:60]} has no names", "write interfaces, for example eth1 or =eth1,eth2")

@@ -275,15 +275,8 @@ def _placed_on_rails(
     ranks, rule = placed
     if rule is not None:
         raise UsageError("a hierarchical collective has its ranks host by host", "leave out --placement")
-    every = settings.allowed(all_nics(fabric))
-    named = [(text, find_nic(fabric, text)) for text in hosts]
-    nics = (
-        every
-        if not hosts
-        else tuple(
-            nic for text, first in named for nic in every if (nic == first if ":" in text else nic.host == first.host)
-        )
-    )
+    named = (_named(fabric, host, settings) for host in hosts)
+    nics = tuple(chain.from_iterable(named)) if hosts else settings.allowed(all_nics(fabric))
     _refuse_twice_or_none(fabric, nics)
     return place_on_rails(nics, ranks)
 
@@ -309,7 +302,7 @@ def _placed(
     ``placed`` are the number of ranks, the rule and the seed. Only NICs that the settings allow are used.
     """
     ranks, rule, seed = placed
-    nics = tuple(_named(fabric, host, settings) for host in hosts) if hosts else settings.allowed(all_nics(fabric))
+    nics = tuple(_named(fabric, host, settings)[0] for host in hosts) if hosts else settings.allowed(all_nics(fabric))
     if storage is not None and hosts and storage.host in {nic.host for nic in nics}:
         raise UsageError(f"storage: {storage.host} also runs a rank", "leave it out of hosts, or name another host")
     if storage is not None:
@@ -330,10 +323,10 @@ def _links(fabric: Fabric, nic: Nic) -> list[Link]:
     return [link for each in (nic, *nic.rails) for link in nic_links(fabric.topology, fabric.plan, each)]
 
 
-def _named(fabric: Fabric, host: str, settings: NcclSettings) -> Nic:
-    """Return the NIC ``h1:eth2``, or the first one of ``h1`` that the settings allow."""
+def _named(fabric: Fabric, host: str, settings: NcclSettings) -> tuple[Nic, ...]:
+    """Return the NIC ``h1:eth2``, or those of ``h1``; UsageError if the settings allow none of them."""
     nic = find_nic(fabric, host)
-    return settings.allowed((nic,) if ":" in host else nics_of(fabric, nic.host))[0]
+    return settings.allowed((nic,) if ":" in host else nics_of(fabric, nic.host))
 
 
 def _one_tclass(tclass: int, settings: NcclSettings) -> int:

@@ -28,6 +28,9 @@ NICS: Final = tuple(Nic("h1", f"eth{n}", HOST, f"rails.h1.eth{n}", ip_address(f"
             "NCCL_IB_QPS_PER_CONNECTION=2",
             {"UCX_IB_NUM_PATHS": "2", "UCX_MAX_RNDV_RAILS": "2", "UCX_MAX_EAGER_RAILS": "2"},
         ),
+        ("NCCL_SOCKET_IFNAME=eth", {"UCX_NET_DEVICES": "rails.h1.eth1:1,eth1"}),
+        ("NCCL_SOCKET_IFNAME==eth", {"UCX_NET_DEVICES": "rails.h1.eth1:1,eth"}),
+        ("NCCL_SOCKET_IFNAME=eth2", {"UCX_NET_DEVICES": "rails.h1.eth1:1,eth2"}),
         ("NCCL_SOCKET_IFNAME==eth2", {"UCX_NET_DEVICES": "rails.h1.eth1:1,eth2"}),
         ("NCCL_IB_HCA=eth1", {}),
     ],
@@ -58,6 +61,12 @@ def test_two_devices_are_two_rails() -> None:
     assert net_devices(railed, "eth1") == "rails.h1.eth1:1,rails.h1.eth2:1,eth1"
     assert nccl_settings({"NCCL_IB_HCA": "eth1"}).with_rails(NICS[0], NICS).rails == ()
     assert nccl_settings({}).with_rails(NICS[0], NICS).rails == ()
+
+
+def test_each_rail_has_the_qps_of_a_connection() -> None:
+    settings = nccl_settings({"NCCL_IB_HCA": "eth1,eth2", "NCCL_IB_QPS_PER_CONNECTION": 2})
+    found = settings.variables(settings.with_rails(NICS[0], NICS))
+    assert found == {"UCX_IB_NUM_PATHS": "2", "UCX_MAX_RNDV_RAILS": "4", "UCX_MAX_EAGER_RAILS": "4"}
 
 
 def test_a_device_that_no_host_has_is_refused_with_those_that_there_are() -> None:

@@ -213,6 +213,7 @@ def test_a_hierarchical_sum_has_a_rank_on_each_nic_host_by_host(monkeypatch: pyt
         (("--placement", "packed"), "leave out --placement"),
         (("--pod", "macvlan"), "leave out --pod"),
         (("--set", "NCCL_IB_HCA=eth2"), "needs several NICs in each host"),
+        (("h1", "h2", "h3:eth2", "--set", "NCCL_IB_HCA=eth1"), "NCCL_IB_HCA=eth1 allows no RDMA device"),
         (("h1", "h1:eth2", "h2"), "h1:eth2 is named twice"),
         (("h1:eth1", "h2:eth1"), "needs several NICs in each host"),
     ],
