@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lab.analysis.decode import opcode_tables as ops
 from lab.analysis.decode.field_columns import read_column, record
 from lab.analysis.decode.header_walk_columns import Strata
 from lab.analysis.read.packet_batch import places, rows
@@ -24,6 +25,7 @@ from lab.wire.header_fields import (
     AethFields,
     Bits,
     BthFields,
+    DethFields,
     EthernetFields,
     Ipv4Fields,
     Ipv6Fields,
@@ -88,6 +90,8 @@ _DMALEN: Final = RethFields.DMALEN.at // _WORD
 """Index of DMALen in the words of a RETH."""
 UNKNOWN: Final = -2
 """``Roce.dmalen`` if the RETH was not captured."""
+_SRCQP: Final = DethFields.SRCQP.at // _WORD
+"""Index of SrcQP in the words of a DETH, which a datagram has first."""
 _CONTROL_SIZE: Final = MacControlFields.SIZE + PfcFields.SIZE
 _EXTENSIONS: Final = np.array([sum(extension.size for extension in extensions(code)) for code in range(256)])
 
@@ -164,8 +168,9 @@ class Columns:
 class Roce:
     """The RoCEv2 packets: ``row`` in the batch, and the fields of BTH, RETH and AETH (IBA vol. 1 chapter 9).
 
-    ``payload`` is in bytes, without padding. ``dmalen``, ``syndrome`` and ``msn`` are -1 without a RETH or AETH. If
-    the capture truncated the packet after the BTH, ``dmalen`` is ``UNKNOWN``, and the others are -1.
+    ``payload`` is in bytes, without padding. ``dmalen``, ``syndrome`` and ``msn`` are -1 without a RETH or AETH. A
+    datagram has no MSN: ``msn`` is the SrcQP of its DETH, because each sender of a QP has PSNs of its own. If the
+    capture truncated the packet after the BTH, ``dmalen`` is ``UNKNOWN``, and the others are -1.
     """
 
     row: Ints
@@ -311,6 +316,9 @@ def _roce(columns: Columns, head: np.ndarray, end: Ints) -> Roce:
         words = np.where(cut, (end[row] - bth_end) // _WORD, _EXTENSION_WORDS)
         dmalen[(dmalen >= 0) & (RETH_AT[opcode] + _DMALEN >= words)] = UNKNOWN
         aeth[AETH_AT[opcode] >= words] = -1
+    msn = np.where(aeth < 0, -1, AethFields.MSN.of(aeth))
+    if (datagram := ops.DATAGRAM[opcode]).any():
+        np.copyto(msn, DethFields.SRCQP.of(head["ext"][:, _SRCQP].astype(np.int64)), where=datagram & ~cut)
     return Roce(
         row=row,
         opcode=opcode,
@@ -320,7 +328,7 @@ def _roce(columns: Columns, head: np.ndarray, end: Ints) -> Roce:
         payload=payload,
         dmalen=dmalen,
         syndrome=AethFields.SYNDROME.of(aeth),
-        msn=np.where(aeth < 0, -1, AethFields.MSN.of(aeth)),
+        msn=msn,
     )
 
 

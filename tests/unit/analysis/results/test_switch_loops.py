@@ -93,8 +93,8 @@ def test_a_slow_loop_of_a_responder_that_is_not_heard_is_not_certain() -> None:
     assert "retries" in finding.meaning
 
 
-def datagram(psn: int, qp: int = packets.QP2) -> bytes:
-    return packets.rocev2(packets.THERE, Opcode.UD_SEND_ONLY, qp, psn, struct.pack("!II", 1, 0x77), size=100)
+def datagram(psn: int, qp: int = packets.QP2, source: int = 0x77) -> bytes:
+    return packets.rocev2(packets.THERE, Opcode.UD_SEND_ONLY, qp, psn, struct.pack("!II", 1, source), size=100)
 
 
 @pytest.mark.parametrize("every", [2, 500])
@@ -111,8 +111,9 @@ def test_a_datagram_that_repeats_is_in_a_loop(every: int) -> None:
         [datagram(psn) for psn in range(200)],
         [datagram(psn) for psn in range(50) for _ in range(4)],
         [datagram(0, qp=1)] * 200,
+        [datagram(0, source=0x100 + sender) for sender in range(64)],
     ],
-    ids=["each once", "a mirror of four ports", "management"],
+    ids=["each once", "a mirror of four ports", "management", "the first ones of many senders"],
 )
 def test_datagrams_that_do_not_repeat_are_in_none(frames: list[bytes]) -> None:
     assert not timed(*((at * US, 0, frame) for at, frame in enumerate(frames))).loops
