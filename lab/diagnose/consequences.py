@@ -48,6 +48,8 @@ _FORWARDING: Final = {"net.ipv4.ip_forward": "ip forwarding", "net.ipv6.conf.all
 _SHOWN: Final = 4
 """The maximum number of nodes that an effect names."""
 _LINK_LOCAL: Final = "fe80:"
+_BGP: Final = "bgp"
+"""The protocol of routes that are exchanged whatever the MTUs of a link's ends are."""
 
 
 def is_state(setting: DifferingSetting) -> bool:
@@ -248,9 +250,11 @@ def without_details(
             learned = is_unlearned(each) or (_is_chosen(each) and not dropped)
             hops = {*f"{each.expected} {each.value}".replace(",", " ").split()}
             over = any(node == each.node and port in hops for node, port in bare)
-            key = paths.ends_of(each)
+            by_bgp = each.protocol == _BGP or f"protocol {_BGP}" in each.expected
+            key = paths.ends_of(each), by_bgp
             if learned and key not in passing:  # a fabric can have many routes, but has few pairs of switches
-                behind = [session for session in routing if session not in identities and paths.passes(each, session)]
+                roots = [root for root in routing if root not in identities and not (by_bgp and _is_mtu(root))]
+                behind = [session for session in roots if paths.passes(each, session)]
                 passing[key] = [*identities, *behind]
             behind = passing[key] if learned else []
             for session in behind:
@@ -299,7 +303,7 @@ def changes_routes(setting: DifferingSetting) -> bool:
 
     OSPF and IS-IS exchange no routes over a link whose ends have different MTUs (RFC 2328 section 10.6).
     """
-    if (setting.kind, setting.setting) == ("interface", "mtu") or is_missing_interface(setting):
+    if _is_mtu(setting) or is_missing_interface(setting):
         return True
     if setting.kind == "frr":
         return not is_quiet(setting) and not is_definition(setting.object)
@@ -309,6 +313,10 @@ def changes_routes(setting: DifferingSetting) -> bool:
 def _is_new_manual(setting: DifferingSetting) -> bool:
     """Return whether a setting is a route that should not exist, and that no daemon learned."""
     return setting.kind == "route" and is_new(setting) and setting.protocol not in {"", *LEARNED}
+
+
+def _is_mtu(setting: DifferingSetting) -> bool:
+    return (setting.kind, setting.setting) == ("interface", "mtu")
 
 
 def _new_network(setting: DifferingSetting) -> str:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _FEWER_PATHS: Final = "one-path-only"
 """The cause that is concluded from the number of next hops."""
 _OF_SESSIONS: Final = "session-differs"
+_RUNS: Final = "yes"
+"""The value of a daemon's setting if it is alive."""
 _OF_ALL_INTERFACES: Final = frozenset({"sysctl", "frr", "daemon"})
 """Kinds whose settings of a node change those of its interfaces and sessions."""
 _PATHS_TAKEN: Final = 0.96
@@ -194,13 +196,12 @@ def _open_effects(found: Diagnosis) -> list[_Effect]:
 def _is_down(setting: DifferingSetting) -> bool:
     """Return whether a session or a daemon is down, or routes are missing: wrong, also if no packet is lost yet.
 
-    Routes that no probe uses can be those of IPv6. A switch can be drained by intent.
+    Routes that no probe uses can be those of IPv6. A switch can be drained by intent, but not by a dead daemon.
     """
+    if setting.kind in {"daemon", "node"} or is_missing_interface(setting):
+        return kind_of(setting) is not None and setting.value not in {PRESENT, _RUNS}
     if any(each.startswith(FEWER_ROUTES) for each in setting.touches) and not setting.intended:
         return not any(DRAINED in each for each in setting.touches)
-    if setting.kind in {"daemon", "node"} or is_missing_interface(setting):
-        kind = kind_of(setting)
-        return kind is not None and setting.value != PRESENT
     states = setting.setting in {"state", "status"} and setting.value != BFD_SHUTDOWN
     return is_state(setting) and states and setting.kind != "interface" and not setting.intended
 

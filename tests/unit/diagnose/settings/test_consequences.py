@@ -256,6 +256,9 @@ def test_routes_that_are_missing_follow_from_the_mtu_of_a_link() -> None:
     assert [each.object for each in without_details([mtu, lost], paths)] == ["interface swp1"]
     other = replace(lost, object="route 10.8.0.0/31 metric 20")
     assert len(without_details([mtu, other], paths)) == 2
+    assert len(without_details([mtu, replace(lost, protocol="bgp")], paths)) == 2, "BGP uses the link anyway"
+    gone = replace(lost, setting="presence", value="absent", expected="present: protocol bgp")
+    assert len(without_details([mtu, gone], paths)) == 2
 
 
 @pytest.mark.parametrize("origin", [

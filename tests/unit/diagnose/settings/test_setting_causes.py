@@ -131,6 +131,14 @@ def test_a_session_or_a_daemon_that_is_down_is_wrong_before_a_packet_is_lost(
     assert named(diagnosed(settings)) == [answer]
 
 
+def test_a_dead_daemon_is_no_drain() -> None:
+    """No route leads over its switch any more, either. A daemon that runs is not the one that is wrong."""
+    effects = ("fewer paths or routes at leaf1, leaf2", "spine1 is drained: no route of others leads over it")
+    gone = replace(setting("spine1", "daemon bgpd", "running", value="no", expected="yes"), touches=effects)
+    assert named(diagnosed([gone])) == [("session-differs", ("spine1",), 0.75)]
+    assert named(diagnosed([setting("spine1", "daemon bgpd", "running", value="yes", expected="no")])) == []
+
+
 @pytest.mark.parametrize("line", ["interface swp1 / ipv6 ospf6 area", "router isis fabric / topology ipv6-unicast"])
 def test_a_line_that_takes_routes_is_wrong_if_no_probe_uses_them(line: str) -> None:
     """As in a fabric whose hosts have no IPv6. A drained switch and what leads outside can be intended."""
