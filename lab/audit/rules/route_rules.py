@@ -241,13 +241,14 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
 def _takes_precedence(route: RouteAudit, targets: Collection[IPv4Address | IPv6Address], node: NodeAudit) -> bool:
     """Return whether a route is used for some addresses of others, or drops packets to no node."""
     network = ip_network(route.prefix, strict=False)
-    if network == _ZEROCONF or not (targets or route.type in DROPPING):
+    if network == _ZEROCONF:
         return False
+    if route.type not in DROPPING:
+        return bool(targets)
     routed = [ip_network(each.prefix, strict=False) for each in node.routes if each.table == route.table]
     attached = [ip_interface(each.address).network for each in node.addresses]
     longer = [each for each in (*routed, *attached) if each.prefixlen > network.prefixlen]
-    is_aggregate = bool(targets) and all(any(target in each for each in longer) for target in targets)
-    return not (route.type in DROPPING and is_aggregate)
+    return not targets or not all(any(target in each for each in longer) for target in targets)
 
 
 def of_defaults(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
