@@ -88,8 +88,9 @@ class Recorder:
         if not 0 < hz <= MOST_HZ:
             raise UsageError(f"{hz:g} samples per second are out of range", f"use up to {MOST_HZ:g}")
         choose_links(fabric.topology, captures)
-        with _removed_on_failure(path):
-            return cls._begin(_made(path), fabric, hz, captures, snaplen, parameters or {}, state, audited)
+        folder, new = _made(path)
+        with _removed_on_failure(path, new=new):
+            return cls._begin(folder, fabric, hz, captures, snaplen, parameters or {}, state, audited)
 
     @classmethod
     def _begin(  # noqa: PLR0913, PLR0917 - options of a recording
@@ -119,6 +120,8 @@ class Recorder:
                 sampler = sampling(folder, fabric, hz)
                 undo.callback(sampler.end)
                 others = [capturing(folder, fabric, captures, snaplen)] if captures else []
+                for other in others:
+                    undo.callback(other.end)
                 about["start_ns"] = _answer(folder, sampler, "mark")["ns"]
                 if forwards:
                     files.append_line(folder.forwarding, {"ns": about["start_ns"], "nodes": forwards})
@@ -247,28 +250,33 @@ class Recorder:
             self.record(RecordKind.FORWARDING, ns=ns, nodes=changed)
 
 
-def _made(path: Path) -> Folder:
+def _made(path: Path) -> tuple[Folder, bool]:
+    """Return an empty folder, and whether it is new; UsageError if it has files, or cannot be made."""
     with writing(path, "name another folder"):
+        new = not path.exists()
         path.mkdir(parents=True, exist_ok=True)
         if any(path.iterdir()):
             raise UsageError(f"{path} is not empty", "use a new directory for each recording")
-    return Folder(path)
+    return Folder(path), new
 
 
 @contextmanager
-def _removed_on_failure(path: Path) -> Iterator[None]:
-    """Remove what a recording that did not begin has left, so that its name is free again."""
-    there, before = False, {""}
-    with suppress(OSError):
-        there = path.exists()
-        before = {each.name for each in path.iterdir()} if there else set()
+def _removed_on_failure(path: Path, *, new: bool) -> Iterator[None]:
+    """Remove what a recording that did not begin has left in its folder, so that its name is free again.
+
+    A folder that was there before stays, empty: it can be a mount point, or a link.
+    """
     try:
         yield
     except BaseException as error:
-        if not before:
-            shutil.rmtree(path, ignore_errors=True)
-        if there and not before:
-            path.mkdir(exist_ok=True)
+        with suppress(OSError):
+            for each in [*path.iterdir()]:
+                if each.is_dir():
+                    shutil.rmtree(each, ignore_errors=True)
+                else:
+                    each.unlink()
+            if new:
+                path.rmdir()
         if isinstance(error, OperationFailed) and error.remedy == _READABLE:
             raise OperationFailed(error.message, "nothing was recorded; name another folder") from error
         raise

@@ -67,8 +67,8 @@ def test_a_failed_write_is_reported(recorder: Recorder) -> None:
 
 
 def begin_in(path: Path) -> None:
-    with _removed_on_failure(path):
-        folder = _made(path)
+    folder, new = _made(path)
+    with _removed_on_failure(path, new=new):
         (path / "counters").mkdir()
         (path / "recording.json").write_text("{}")
         raise _failed(folder, "No space left on device")
@@ -84,6 +84,16 @@ def test_an_empty_folder_stays_and_is_empty(tmp_path: Path) -> None:
     with pytest.raises(OperationFailed):
         begin_in(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_to_an_empty_folder_stays_and_the_folder_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir(mode=0o700)
+    (tmp_path / "run").symlink_to(tmp_path / "disk")
+    with pytest.raises(OperationFailed):
+        begin_in(tmp_path / "run")
+    assert (tmp_path / "run").is_symlink()
+    assert list((tmp_path / "disk").iterdir()) == []
+    assert (tmp_path / "disk").stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("name", ["other", "recording.json"])
