@@ -22,7 +22,7 @@ import contextlib
 import time
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from ipaddress import IPv4Interface, IPv4Network
+from ipaddress import IPv4Interface
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.backends import netns_backend
@@ -32,6 +32,7 @@ from lab.jobs.rank_placement import nic_links
 from lab.kernel.netlink import ip_state
 from lab.kernel.process import locks, netns, netns_processes, process, signals, tuning
 from lab.kernel.process.netns import Namespace
+from lab.model.addressing import POD_LINKS
 from lab.model.topology import Underlay
 from lab.rdma import rxe
 from lab.rdma.nic_choice import all_nics
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
     from lab.model.addressing import InterfacePlan
     from lab.rdma.measure import Nic
 
-POOL: Final = IPv4Network("100.64.0.0/10")
-"""Addresses of pods: shared address space (RFC 6598), which no fabric uses by default."""
 _NAME: Final = "pod"
 _THIRD: Final = 3
 """The pod's address in the /64 of a host link; the leaf has the first and the host the second."""
@@ -107,6 +106,12 @@ def planned_pods(fabric: Fabric, nics: Sequence[Nic]) -> list[JobPod]:
         raise UsageError(f"{fabric.name} has no pods: rocelab did not create its namespaces", "leave out --pod")
     if railed := next((nic for nic in nics if nic.rails), None):
         raise UsageError(f"{railed.host} has several rails, and a pod has one", "name one device: NCCL_IB_HCA==eth1")
+    pools = fabric.topology.addressing
+    taken = (pools.leaf_loopbacks, pools.spine_loopbacks, pools.superspine_loopbacks, pools.vteps, pools.host_links)
+    if found := next((pool for pool in taken if pool.overlaps(POD_LINKS)), None):
+        raise UsageError(
+            f"addresses of pods are in {POD_LINKS}, which overlaps {found} of {fabric.name}", "leave out --pod"
+        )
     return [_plan(fabric, nic) for nic in nics]
 
 
@@ -132,8 +137,8 @@ def _plan(fabric: Fabric, nic: Nic) -> JobPod:
         )
     network = None
     if nic.address.version == 4:
-        network = IPv4Interface((POOL[2 * number], 31))
-        address, gateway = f"{POOL[2 * number + 1]}/31", str(network.ip)
+        network = IPv4Interface((POD_LINKS[2 * number], 31))
+        address, gateway = f"{POD_LINKS[2 * number + 1]}/31", str(network.ip)
     else:
         assert interface.address is not None  # noqa: S101 - see _is_routed
         prefix = interface.address.network
@@ -260,7 +265,7 @@ def _await_routes(fabric: Fabric, made: Sequence[JobPod]) -> None:
 
 
 def _known(leaf: Namespace) -> set[str]:
-    routes: list[dict[str, Any]] = ip_state.ask(leaf, "-4", "route", "show", "root", str(POOL))
+    routes: list[dict[str, Any]] = ip_state.ask(leaf, "-4", "route", "show", "root", str(POD_LINKS))
     return {str(route["dst"]) for route in routes}
 
 

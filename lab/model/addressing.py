@@ -8,6 +8,7 @@ loopback of spine n             10.254.0.0/16 + n       fdc0:0:0:2::n
 loopback of super-spine n       10.255.0.0/16 + n       fdc0:0:0:3::n
 VTEP of leaf n                  10.252.0.0/16 + n       -
 host link n, leaf and host end  10.0.0.0/9 + 2n, 2n + 1 fdc0:0:1:n::1/64 and ::2/64
+pod of a job on NIC n           100.64.0.0/10 + 2n + 1  fdc0:0:1:n::3/64
 switch to switch                unnumbered              link-local (RFC 5549)
 with OSPF, IS-IS or PIM         the loopback's address  link-local
 ==============================  ======================  ===========================
@@ -25,7 +26,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, field, replace
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lab.model.overlay.plan import mac_of, plan_overlay
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 Address: TypeAlias = IPv4Address | IPv6Address
 Interface: TypeAlias = IPv4Interface | IPv6Interface
 
+POD_LINKS: Final = IPv4Network("100.64.0.0/10")
+"""Links between a leaf and pods, which exist for the time of a job: shared address space (RFC 6598)."""
 OVERLAY_ASN: Final = 4_200_200_000
 """The AS number of all switches when EVPN runs over iBGP."""
 _SUPERSPINE_ASN: Final = 4_200_000_000

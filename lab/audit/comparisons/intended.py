@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.audit.difference import PRESENCE, PRESENT
 from lab.audit.objects.kernel_objects import DROPPING
+from lab.model.addressing import POD_LINKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -84,17 +85,30 @@ class Intentions:
         """Return whether a difference changes nothing for the packets of the fabric.
 
         That is a new neighbour entry with the MAC of the interface that has its address, or a new interface without a
-        cable that is no part of a bridge, bond or VRF, has none, and takes no packets from another one.
+        cable that is no part of a bridge, bond or VRF, has none, and takes no packets from another one. The address
+        by which a leaf reaches the pod of a job is new as well.
         """
         node = self.nodes.get(found.node)
-        if node is None or not _is_new(found) or found.kind not in {"interface", "neighbour"}:
+        if node is None or not _is_new(found) or found.kind not in {"interface", "neighbour", "address"}:
             return False
+        if found.kind == "address":
+            return self._is_for_pod(found)
         if found.kind == "interface":
             joined = {each.master for each in node.interfaces}
             joined |= {each.name for each in node.interfaces if each.master or each.kind in _SHARING}
             return self.is_possible(found) and found.interface not in joined
         entry = next((each for each in node.neighbours if each.identity == found.object), None)
         return entry is not None and entry.mac in self._macs_of(found.node, entry.interface, entry.address)
+
+    def _is_for_pod(self, found: Difference) -> bool:
+        """Return whether an address is of the networks of pods, and of none that another node has an address in."""
+        try:
+            network = ip_interface(found.object.split()[1]).network
+        except (ValueError, IndexError):  # of a damaged recording
+            return False
+        return (
+            network.version == 4 and network.subnet_of(POD_LINKS) and not self._is_of_others(found.node, str(network))
+        )
 
     def _macs_of(self, node: str, interface: str, address: str) -> Iterator[str]:
         """Yield the MACs of the interfaces at the other end of a port that have an address."""

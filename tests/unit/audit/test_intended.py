@@ -118,3 +118,21 @@ def test_a_new_interface_without_a_cable_is_harmless_if_it_takes_no_packets_from
     added = InterfaceAudit("ext0", kind, True, True, 9000, "02:1a:00:00:00:03", master, 1000)
     found = new("interface", "ext0", interface="ext0")
     assert intentions(replace(LEAF, interfaces=(port, added))).is_harmless(found) is harmless
+
+
+@pytest.mark.parametrize(
+    ("address", "of_host", "harmless"),
+    [
+        ("100.64.0.0/31", "10.0.0.1/31", True),
+        ("100.64.0.0/31", "100.64.0.1/31", False),
+        ("10.9.0.0/31", "10.0.0.1/31", False),
+        ("fd00::1/64", "10.0.0.1/31", False),
+        ("none", "10.0.0.1/31", False),
+    ],
+    ids=["of a pod", "of a host as well", "of a fabric", "of IPv6", "damaged"],
+)
+def test_the_address_by_which_a_leaf_reaches_a_pod_is_harmless(address: str, of_host: str, harmless: bool) -> None:
+    """A job runs in pods, and packets are lost nearby: the address is not the cause."""
+    host = replace(HOST, addresses=(AddressAudit("eth1", of_host, "global"),))
+    found = new("address", f"{address} {LEAF_PORT}", interface=LEAF_PORT)
+    assert intentions(LEAF, host).is_harmless(found) is harmless

@@ -70,6 +70,12 @@ def test_a_pod_has_one_rail() -> None:
         planned_pods(made, [railed])
 
 
+def test_a_fabric_with_the_addresses_of_pods_has_none() -> None:
+    made = fabric("incast", defaults="addressing: {host_links: 100.100.0.0/16}")
+    with pytest.raises(UsageError, match=r"overlaps 100\.100\.0\.0/16"):
+        pods_of(made, ["h1"])
+
+
 @pytest.mark.parametrize("name", ["roce-tenant", "multihomed"])
 def test_a_host_in_an_overlay_network_has_no_room(name: str) -> None:
     made = fabric(name)
