@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.audit.difference import PRESENCE, PRESENT
 from lab.audit.objects.kernel_objects import DROPPING
+from lab.audit.rules.route_widths import LEARNED
 from lab.model.addressing import POD_LINKS
 
 if TYPE_CHECKING:
@@ -85,14 +86,16 @@ class Intentions:
         """Return whether a difference changes nothing for the packets of the fabric.
 
         That is a new neighbour entry with the MAC of the interface that has its address, or a new interface without a
-        cable that is no part of a bridge, bond or VRF, has none, and takes no packets from another one. The address
-        by which a leaf reaches the pod of a job is new as well.
+        cable that is no part of a bridge, bond or VRF, has none, and takes no packets from another one. Pods of a job
+        bring an address of their leaf, a line by which it advertises their network, and routes to that.
         """
         node = self.nodes.get(found.node)
-        if node is None or not _is_new(found) or found.kind not in {"interface", "neighbour", "address"}:
+        if node is None or not _is_new(found):
             return False
-        if found.kind == "address":
-            return self._is_for_pod(found)
+        if found.kind in {"address", "frr", "route"}:
+            return self._is_for_pod(node, found)
+        if found.kind not in {"interface", "neighbour"}:
+            return False
         if found.kind == "interface":
             joined = {each.master for each in node.interfaces}
             joined |= {each.name for each in node.interfaces if each.master or each.kind in _SHARING}
@@ -100,15 +103,21 @@ class Intentions:
         entry = next((each for each in node.neighbours if each.identity == found.object), None)
         return entry is not None and entry.mac in self._macs_of(found.node, entry.interface, entry.address)
 
-    def _is_for_pod(self, found: Difference) -> bool:
-        """Return whether an address is of the networks of pods, and of none that another node has an address in."""
+    def _is_for_pod(self, node: NodeAudit, found: Difference) -> bool:
+        """Return whether an address, a line that advertises a network, or a learned route is for pods only."""
+        words = found.object.split()
+        if found.kind == "frr":
+            words = words[-2:] if words[-2:-1] == ["network"] else []
         try:
-            network = ip_interface(found.object.split()[1]).network
-        except (ValueError, IndexError):  # of a damaged recording
+            network = ip_interface(words[1]).network
+        except (ValueError, IndexError):  # another line, a default route, or a damaged recording
             return False
-        return (
-            network.version == 4 and network.subnet_of(POD_LINKS) and not self._is_of_others(found.node, str(network))
-        )
+        if network.version == 6 or not network.subnet_of(POD_LINKS):
+            return False
+        if found.kind == "route":
+            routes = (each for each in node.routes if each.identity == found.object)
+            return all(each.protocol in LEARNED and each.type not in DROPPING for each in routes)
+        return not self._is_of_others(found.node, str(network))
 
     def _macs_of(self, node: str, interface: str, address: str) -> Iterator[str]:
         """Yield the MACs of the interfaces at the other end of a port that have an address."""

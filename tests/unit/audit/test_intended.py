@@ -9,7 +9,7 @@ import pytest
 from lab.audit.audited import NodeAudit
 from lab.audit.comparisons.intended import Intentions
 from lab.audit.difference import Difference
-from lab.audit.objects.kernel_objects import AddressAudit, InterfaceAudit, NeighbourAudit
+from lab.audit.objects.kernel_objects import AddressAudit, InterfaceAudit, NeighbourAudit, RouteAudit
 from lab.audit.objects.routing_objects import FrrLineAudit
 from lab.audit.placement import FabricRoles
 from tests.unit.diagnose.made_facts import PEERS, TOPOLOGY
@@ -136,3 +136,27 @@ def test_the_address_by_which_a_leaf_reaches_a_pod_is_harmless(address: str, of_
     host = replace(HOST, addresses=(AddressAudit("eth1", of_host, "global"),))
     found = new("address", f"{address} {LEAF_PORT}", interface=LEAF_PORT)
     assert intentions(LEAF, host).is_harmless(found) is harmless
+
+
+@pytest.mark.parametrize(
+    ("prefix", "protocol", "kind", "harmless"),
+    [
+        ("100.64.0.0/31", "bgp", "unicast", True),
+        ("100.64.0.0/31", "static", "unicast", False),
+        ("100.64.0.0/31", "bgp", "blackhole", False),
+        ("10.9.0.0/31", "bgp", "unicast", False),
+    ],
+)
+def test_a_learned_route_to_pods_is_harmless(prefix: str, protocol: str, kind: str, harmless: bool) -> None:
+    route = RouteAudit(prefix, "main", "", kind, protocol, ("via 169.254.0.1 dev swp1",))
+    found = new("route", route.identity.removeprefix("route "))
+    assert intentions(replace(LEAF, routes=(route,))).is_harmless(found) is harmless
+
+
+@pytest.mark.parametrize(
+    ("line", "harmless"),
+    [("network 100.64.0.0/31", True), ("network 10.9.0.0/31", False), ("aggregate-address 100.64.0.0/31", False)],
+)
+def test_the_line_that_advertises_a_network_of_pods_is_harmless(line: str, harmless: bool) -> None:
+    found = new("frr", f"router bgp 1 / address-family ipv4 unicast / {line}")
+    assert intentions().is_harmless(found) is harmless
