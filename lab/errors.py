@@ -15,9 +15,10 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from enum import IntEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -103,12 +104,18 @@ class InvalidInput(UsageError):
 def writing(path: object, remedy: str = "name another file") -> Iterator[None]:
     """Turn an OSError while writing the result ``path``, which the user named, into a UsageError.
 
-    It is the one place of this error and its exit code. A capture or a recording that breaks off later is different:
-    its data is valid until then, and the error is OperationFailed.
+    It is the one place of this error and its exit code. A file that is new is removed again: on a full disk it would
+    be empty. A capture or a recording that breaks off later is different: its data is valid until then, and the error
+    is OperationFailed.
     """
+    new = False
     try:
+        new = isinstance(path, Path) and not (path.is_symlink() or path.exists())
         yield
     except OSError as error:
+        if new and isinstance(path, Path):
+            with suppress(OSError):  # a folder, or nothing was made
+                path.unlink()
         raise UsageError(f"cannot write {path}: {error.strerror or error}", remedy) from error
 
 

@@ -1,6 +1,8 @@
 """Exit codes and one-line messages of the error tree."""
 
 import ast
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -121,3 +123,19 @@ def test_an_output_is_named_with_the_reason(tmp_path: Path) -> None:
         tmp_path.write_text("")
     assert str(refused.value) == f"cannot write {tmp_path}: Is a directory: name another with -o"
     assert refused.value.exit_code == 2
+
+
+def test_a_new_output_that_cannot_be_written_is_not_left_empty(tmp_path: Path) -> None:
+    """As on a full disk. What was there before stays, and so does a folder."""
+
+    def fill(path: Path) -> None:
+        if not path.is_dir():
+            path.write_text("")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "old").touch()
+    (tmp_path / "folder").mkdir()
+    for name in ("new", "old", "folder"):
+        with pytest.raises(UsageError, match="No space left on device"), writing(tmp_path / name):
+            fill(tmp_path / name)
+    assert {each.name for each in tmp_path.iterdir()} == {"old", "folder"}
