@@ -112,7 +112,7 @@ def _examine(
                 vrfs = dict.fromkeys(external.tenant for external in externals if external.leaf == name)
                 peers += [session for vrf in vrfs for session in sessions(router, vrf)]
         except OperationFailed as error:
-            complaint = str(error)
+            complaint = error.message  # its remedy is to look at this table
     elif node.role is Role.HOST and not outside:
         complaint = complaint or unrouted(fabric, name)
     missing = set(fabric.plan[name].interfaces) - set(states)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lab.backends import health
+from lab.errors import OperationFailed
 from lab.kernel.netlink.routes import DefaultRoute
 from lab.model.addressing import plan_addresses
 from lab.model.load import load_topology
 from lab.routing.show import BgpSession
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BORDER = """
 name: way-out
@@ -28,10 +32,8 @@ overlay:
 """
 
 
-def test_a_border_leaf_is_asked_for_the_vrfs_of_its_routers_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    def sessions(router: Any, vrf: str = "") -> list[BgpSession]:
-        return [BgpSession(f"of {vrf or 'default'}", router.name, "Established", 0, 1.0)]
-
+def examined(monkeypatch: pytest.MonkeyPatch, sessions: Callable[..., list[BgpSession]]) -> list[health.NodeHealth]:
+    """Return the health of the fabric of BORDER, whose routers answer like ``sessions``."""
     topology = load_topology(BORDER)
     fabric: Any = SimpleNamespace(
         name=topology.name, topology=topology, plan=plan_addresses(topology), namespace=str,
@@ -44,12 +46,27 @@ def test_a_border_leaf_is_asked_for_the_vrfs_of_its_routers_and_no_other(monkeyp
     monkeypatch.setattr(health, "unrouted", lambda *_: "")
     monkeypatch.setattr(health, "sessions", sessions)
     monkeypatch.setattr(health, "liveness", lambda _: {})
-    found = health.examine(fabric)
+    return health.examine(fabric)
+
+
+def test_a_border_leaf_is_asked_for_the_vrfs_of_its_routers_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sessions(router: Any, vrf: str = "") -> list[BgpSession]:
+        return [BgpSession(f"of {vrf or 'default'}", router.name, "Established", 0, 1.0)]
+
+    found = examined(monkeypatch, sessions)
     asked = {node.name: [session.interface for session in node.sessions] for node in found}
     assert [node.complaint for node in found if node.name == "spine1"] == ["its container is gone"]
     assert {name: each for name, each in asked.items() if each} == {
         "leaf1": ["of default"], "leaf2": ["of default", "of blue"], "h4": ["of default"],
     }  # fmt: skip
+
+
+def test_the_table_of_status_does_not_advise_to_look_at_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sessions(router: Any, _: str = "") -> list[BgpSession]:
+        raise OperationFailed(f"{router.name}: vtysh does not answer", "is its daemon running? rocelab status")
+
+    (leaf,) = (node for node in examined(monkeypatch, sessions) if node.name == "leaf1")
+    assert leaf.complaint == "leaf1: vtysh does not answer"
 
 
 GATEWAY = "10.0.0.0"
