@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any, Final
 
 import pytest
 
+from lab.errors import OperationFailed
 from lab.jobs.collective_job import run_job
 from lab.jobs.job_session import JobPatience
 from lab.jobs.job_spec import Collective, JobSpec
@@ -25,11 +27,13 @@ SPEC: Final = JobSpec(
 
 
 @pytest.fixture
-def without_rdma(monkeypatch: pytest.MonkeyPatch) -> None:
+def processes(monkeypatch: pytest.MonkeyPatch) -> list[process.Process]:
     """Ranks are processes of this machine, and MPI uses memory."""
+    started: list[process.Process] = []
 
     def start(_: NodeSession, argv: process.Argv, **rest: Any) -> process.Process:
-        return process.start(argv, **rest)
+        started.append(process.start(argv, **rest))
+        return started[-1]
 
     def environment(mpi: MpiLibrary, *_: Any) -> dict[str, str]:
         return {"UCX_MODULE_DIR": str(mpi.folder / "mpich" / "ucx"), "UCX_TLS": "posix,self"}
@@ -37,6 +41,7 @@ def without_rdma(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NodeSession, "start", start)
     monkeypatch.setattr(MpiLibrary, "environment", environment)
     monkeypatch.setattr(sysfs, "new_packets", lambda _: 0)
+    return started
 
 
 def nics(hosts: int, rails: int) -> list[Nic]:
@@ -47,10 +52,25 @@ def nics(hosts: int, rails: int) -> list[Nic]:
     ]
 
 
-@pytest.mark.usefixtures("without_rdma")
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(("hosts", "rails"), [(2, 2), (2, 3), (3, 2)])
 def test_every_rank_has_the_sum(hosts: int, rails: int) -> None:
     made = run_job(
         nics(hosts, rails), SPEC, link_rate=10**9, report=lambda *_: None, patience=JobPatience(PATIENCE, PATIENCE)
     )
     assert (made.wrong, made.ranks_per_host, len(made.rows)) == (0, rails, 2)
+
+
+def test_a_rank_that_dies_ends_those_that_wait_for_it(processes: list[process.Process]) -> None:
+    """The other rank of its host waits at an eventfd, which nobody would ever write."""
+
+    def kill_one(stage: str, done: int, of: int) -> None:
+        if (stage, done) == ("start", of) and processes[1].poll() is None:
+            processes[1].kill()
+
+    with pytest.raises(OperationFailed, match=r"rank 1 at h0 was killed \(SIGKILL\) in step"):
+        run_job(
+            nics(2, 2), replace(SPEC, iterations=10_000), link_rate=10**9, report=kill_one,
+            patience=JobPatience(PATIENCE, PATIENCE),
+        )  # fmt: skip
+    assert None not in [each.poll() for each in processes]
