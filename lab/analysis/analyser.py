@@ -195,14 +195,16 @@ class Analyser:
         return {flow for flow, peer in acking.items() if peer not in refusing}
 
     def _acked(self, packets: Sorted) -> Acked:
-        """Return a function that counts the answers of a flow's responder in a round, and the PSNs that it ACKed."""
+        """Return a function that counts what a flow's responder answered while a packet repeated."""
         heard: dict[int, list[Heard]] = {}
 
         def acked(flow: int, psn: int, begin: int, end: int) -> AckedMeanwhile:
             if flow not in heard:
                 heard[flow] = self.order.heard(flow, packets)
-            meanwhile = [ack.psn for ack in heard[flow] if begin <= ack.time <= end]
-            return AckedMeanwhile(len({ack for ack in meanwhile if distance(ack, psn) < 0}), len(meanwhile))
+            meanwhile = [ack for ack in heard[flow] if begin <= ack.time <= end]
+            before = [ack for ack in meanwhile if distance(ack.psn, psn) < 0]
+            early = sum(ack.time - begin < end - ack.time for ack in before)
+            return AckedMeanwhile(len({ack.psn for ack in before}), len(meanwhile) - early)
 
         return acked
 

@@ -78,7 +78,10 @@ Acked: TypeAlias = "Callable[[int, int, int, int], AckedMeanwhile]"
 
 
 class AckedMeanwhile(NamedTuple):
-    """How many PSNs before a packet's own were ACKed while it repeated, and how many answers there were."""
+    """How many PSNs before a packet's own were ACKed while it repeated, and how many answers there were.
+
+    ACKs of PSNs before it are answers only in the later half: others can be those of packets that were in flight.
+    """
 
     psns: int
     answers: int
@@ -320,10 +323,11 @@ class Loops:
         """
         rows = np.flatnonzero(np.isin(packets.flow, list(flows)) & ops.SEQUENCED[packets.opcode])
         runs: list[_Run] = []
+        quick = {(run.flow, run.psn) for run in _runs(packets, rows, AT_ONCE, _ALIKE)}
         for run in _runs(packets, rows, near, least):
             meanwhile = acked(run.flow, run.psn, run.begin, run.end)
             if run.times >= least * (1 + meanwhile.psns):
-                runs.append(run._replace(certain=near == AT_ONCE or meanwhile.answers > 0))
+                runs.append(run._replace(certain=(run.flow, run.psn) in quick or meanwhile.answers > 0))
         return self._add_runs(runs)
 
     def add_datagrams(self, packets: Sorted, is_management: Callable[[int], bool]) -> None:

@@ -85,9 +85,17 @@ def test_a_slow_loop_is_none_of_retries_if_the_responder_sends_no_nak(every: int
     assert not [found for found in facts.findings if "go-back-N" in found.what]
 
 
-def test_a_slow_loop_of_a_responder_that_is_not_heard_is_not_certain() -> None:
+@pytest.mark.parametrize("every", [2, 9])
+def test_a_fast_loop_is_certain_although_the_responder_is_not_heard(every: int) -> None:
+    """No requester retransmits that soon, whatever the responder answers."""
+    facts = timed(*answered(), *circling(packets.send(9), every=every * US))
+    assert [(loop.psn, loop.certain) for loop in facts.loops] == [(9, True)]
+
+
+@pytest.mark.parametrize("late", [[], [(5 * US, 0, packets.ack(8))]], ids=["silent", "an ACK in flight"])
+def test_a_slow_loop_of_a_responder_that_is_not_heard_is_not_certain(late: list[tuple[int, int, bytes]]) -> None:
     """Retries after RNR NAKs look alike if the NAKs took another path than the ACKs before."""
-    (finding,) = timed(*answered(), *circling(packets.send(9), every=50 * US)).findings
+    (finding,) = timed(*sorted([*answered(), *circling(packets.send(9), every=50 * US), *late])).findings
     assert finding.unjudged
     assert "1 packet may be in a loop: PSN 9 passed leaf1:swp1 200 times" in finding.what
     assert "retries" in finding.meaning
