@@ -39,15 +39,20 @@ class HierarchicalMpi(Mpi):
         """Return the call that runs an AllReduce once; ValueError for another collective."""
         if collective != "allreduce":
             raise ValueError(f"no hierarchical {collective!r}")
-        part = size // self._host.ranks
+        host, part = self._host, size // self._host.ranks
+        first, count = host.slot * part, part // ELEMENT_OCTETS
         own = ctypes.create_string_buffer(part)
-        summed = (ctypes.c_char * part).from_buffer(receive, self._host.slot * part)
-        sent, received, mine = (memoryview(buffer).cast("B") for buffer in (send, receive, own))
 
         def run() -> None:
-            self._host.reduce_scatter(sent, mine)
-            self._call("MPI_Allreduce", own, summed, part // ELEMENT_OCTETS, INT32, SUM, WORLD)
-            self._host.all_gather(received)
+            ctypes.memmove(host.data(host.slot), send, size)
+            host.barrier()
+            ctypes.memmove(own, host.data(0, first), part)
+            for slot in range(1, host.ranks):
+                self._call("MPI_Reduce_local", ctypes.c_void_p(host.data(slot, first)), own, count, INT32, SUM)
+            self._call("MPI_Allreduce", own, ctypes.c_void_p(host.results(host.slot)), count, INT32, SUM, WORLD)
+            host.barrier()
+            for slot in range(host.ranks):
+                ctypes.memmove(ctypes.byref(receive, slot * part), host.results(slot), part)
 
         return run
 

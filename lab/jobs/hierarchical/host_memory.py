@@ -11,6 +11,7 @@ It imports nothing of rocelab: the program of a rank has to start fast.
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 from contextlib import contextmanager
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 HOST_MEMORY: Final = "ROCELAB_HOST_MEMORY"
 """The variable with a rank's slot, and the descriptors of memory and eventfds: ``SLOT,MEMORY,EVENT,...``."""
 
-_ORDER: Final = "little"
+_BUFFERS: Final = 2
+"""Buffers of each rank."""
 _BLOCK: Final = 1 << 16
 """Octets that are added at once: ranks of all hosts share the memory of one machine."""
 
@@ -52,7 +54,7 @@ def host_descriptors(ranks: int, size: int) -> Iterator[HostDescriptors]:
     opened: list[int] = []
     try:
         opened.append(os.memfd_create("host"))
-        os.ftruncate(opened[0], ranks * size)
+        os.ftruncate(opened[0], _BUFFERS * ranks * size)
         opened.extend(os.eventfd(0, os.EFD_SEMAPHORE | os.EFD_CLOEXEC) for _ in range(ranks))
         yield HostDescriptors(opened[0], tuple(opened[1:]))
     finally:
@@ -61,18 +63,26 @@ def host_descriptors(ranks: int, size: int) -> Iterator[HostDescriptors]:
 
 
 class HostMemory:
-    """The memory of a host, as one of its ranks uses it. Elements are int32, little-endian."""
+    """The memory of a host, as one of its ranks uses it. Each slot has room for two buffers: data, and results."""
 
     def __init__(self, variable: str) -> None:
         self.slot, memory, *self._events = map(int, variable.split(","))
-        whole = memoryview(mmap.mmap(memory, 0))
-        room = len(whole) // self.ranks
-        self._slots = [whole[begin : begin + room] for begin in range(0, len(whole), room)]
+        self._map = mmap.mmap(memory, 0)
+        self._begin = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        self._room = len(self._map) // (_BUFFERS * self.ranks)
 
     @property
     def ranks(self) -> int:
         """The number of ranks of the host."""
         return len(self._events)
+
+    def data(self, slot: int, first: int = 0) -> int:
+        """Return the address of byte ``first`` of a rank's data."""
+        return self._begin + _BUFFERS * slot * self._room + first
+
+    def results(self, slot: int) -> int:
+        """Return the address of a rank's results."""
+        return self.data(slot, self._room)
 
     def barrier(self) -> None:
         """Return when all ranks of the host have called it: each wakes all others, and is woken by each."""
@@ -81,27 +91,3 @@ class HostMemory:
                 os.eventfd_write(event, 1)
         for _ in range(self.ranks - 1):
             os.eventfd_read(self._events[self.slot])
-
-    def reduce_scatter(self, octets: memoryview, part: memoryview) -> None:
-        """Write this rank's part of the sum of all buffers to ``part``; the buffers have a part for each rank.
-
-        No sum may leave 32 bits, nor be negative: blocks of elements are added as one number each.
-        """
-        self._slots[self.slot][: len(octets)] = octets
-        self.barrier()
-        for begin in range(0, len(part), _BLOCK):
-            size = min(_BLOCK, len(part) - begin)
-            first = self.slot * len(part) + begin
-            numbers = (int.from_bytes(slot[first : first + size], _ORDER) for slot in self._slots)
-            part[begin : begin + size] = sum(numbers).to_bytes(size, _ORDER)
-
-    def all_gather(self, whole: memoryview) -> None:
-        """Fill ``whole`` with the parts of all ranks, in the order of their slots; it has this rank's part."""
-        size = len(whole) // self.ranks
-        parts = [whole[begin : begin + size] for begin in range(0, len(whole), size)]
-        self.barrier()  # all ranks have read what the slots had before
-        self._slots[self.slot][:size] = parts[self.slot]
-        self.barrier()
-        for number, slot in enumerate(self._slots):
-            if number != self.slot:
-                parts[number][:] = slot[:size]
