@@ -210,10 +210,10 @@ def _explained(differences: Sequence[Difference]) -> list[Difference]:
 
 
 def _unplanned(differences: Iterable[Difference]) -> list[Difference]:
-    """Leave out manual routes that take precedence, and FRR's lines that siblings or the other end have otherwise.
+    """Leave out manual routes that take precedence, interfaces without an address, and lines that siblings lack.
 
-    So are interfaces without an address. The plan has them, like the lines of a topology's ``frr``,
-    or lists them itself.
+    The plan has them, like the lines of a topology's ``frr``, or lists them itself. The same holds for lines of FRR
+    that the other end of a link has otherwise.
     """
 
     def is_planned(each: Difference) -> bool:
