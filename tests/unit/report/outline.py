@@ -229,7 +229,7 @@ class _Walk:
         if function := _followed(called):
             return self._call(function, given, keywords)
         if isinstance(called, FunctionType) and called.__module__.startswith(_TRAFFIC):
-            for during in given:
+            for during in (*given, *keywords.values()):
                 if isinstance(during, _Function):
                     self._call(during, [], {})
         return scope.evaluate(call)
