@@ -29,7 +29,7 @@ from typing import Final
 from lab.scenario.api import Parameters, Recording, RecordingPhase, Scenario, Stage, StoryAnswer, Verdict, expect
 from lab.scenario.phase_measures import ACTS, LOSSLESS, growth, listed
 from lab.scenario.shared_checks import no_link_or_session_changes, nothing_is_lost
-from lab.scenario.traffic.training import await_computation, job_in, milliseconds, train_together
+from lab.scenario.traffic.training import await_computation, end_of_jobs, job_in, milliseconds, train_together
 from lab.scenario.traffic.workload import is_paused
 from lab.telemetry.read import measures
 
@@ -88,8 +88,12 @@ def run(stage: Stage, p: Params) -> None:
 
 
 def _beside(rec: Recording) -> RecordingPhase:
-    """Return the time of the jobs with the storm: from the end of those before it to the begin of those after it."""
-    return RecordingPhase("storm", rec.phase(ACTS[0]).end, rec.phase(ACTS[-1]).start)
+    """Return the time of the jobs with the storm: from the end of those before it to their own last step.
+
+    A challenge repeats jobs and storm after that, until it is answered. Their steps are not recorded.
+    """
+    between = RecordingPhase("storm", rec.phase(ACTS[0]).end, rec.phase(ACTS[-1]).start)
+    return RecordingPhase("storm", between.start, max(rec.phase("fix").end, end_of_jobs(rec, between)))
 
 
 def _more(rec: Recording, name: str) -> tuple[float, float, float]:

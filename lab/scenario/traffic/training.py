@@ -227,6 +227,12 @@ class JobInPhase:
         return fmean(row[column] for ranks in self.steps for row in ranks if row["node"] == host) / _NS
 
 
+def end_of_jobs(rec: Recording, within: RecordingPhase) -> int:
+    """Return when the last step of any job in a time ended, in ns of CLOCK_MONOTONIC; its end without steps."""
+    ends = rec.table(SCHEMA.table).rows.ns.tolist() if SCHEMA.table in rec.grown else []
+    return max((ns for ns in ends if within.start <= ns <= within.end), default=within.end)
+
+
 def job_in(rec: Recording, phase: str | RecordingPhase, name: str | None = None) -> JobInPhase:
     """Return the job whose steps ended in a phase, the one called ``name`` if several ran.
 

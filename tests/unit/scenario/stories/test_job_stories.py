@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -130,6 +130,19 @@ COUNTED: Mapping[str, Tale] = {
 def test_a_good_one_passes(name: str, tmp_path: Path) -> None:
     found = outcomes(tmp_path, name, COUNTED[name], 2.0, jobs=JOBS[name])
     assert set(found.values()) == {"pass"}, found
+
+
+def test_storms_that_a_challenge_repeats_are_not_those_of_the_recorded_steps(tmp_path: Path) -> None:
+    """It repeats jobs and storm until it is answered, and records neither; ports count the pauses."""
+    again = {f"{port} {name}": more for port in ("leaf2:swp2", "spine1:swp2") for name, more in REPEATED.items()}
+    tale: dict[str, Any] = {}
+    for phase, growth in COUNTED[STORM].items():
+        tale |= {"again": again, phase: growth} if phase == "verify" else {phase: growth}
+    found = outcomes(tmp_path, STORM, tale, 2.0, jobs=JOBS[STORM])
+    assert set(found.values()) == {"pass"}, found
+
+
+REPEATED = {"rx_prio3_pause": 8, "rx_prio3_pause_duration": 1_200_000}
 
 
 @pytest.mark.parametrize(
