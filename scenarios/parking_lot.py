@@ -14,8 +14,8 @@ Story
 
 Numbers
     of 100 Mb/s: 50 at leaf1's port of h2 and at the spine's; there 25 for leaf2 and for leaf3, where it is 12.5 each.
-    XON is at half of XOFF. The pauses of two equal ports then fall into step, mostly one for one. In about one run of
-    eight, one port is paused twice for each pause of the other: h7 and h8 get 7/12 and 5/12 of their 25
+    XON is at half of XOFF. The pauses of two equal ports then fall into step, mostly one for one. Now and then, one
+    port is paused twice for each pause of the other: h7 and h8 get 7/12 and 5/12 of their 25
     Jain's index of 1/2, 1/4, 1/8, 1/8 is 1 / (4 x 0.344) = 0.727. DCQCN finds 25 Mb/s for each; SoftRoCE has none, so
     their links are limited to 20, which leaves h1's link a fifth to send the queued half megabyte in 0.2 s
 """
@@ -75,7 +75,7 @@ def half_at_every_switch(rec: Recording, p: Params) -> Verdict:
     total, link = sum(found.values()), _rates(rec, "baseline")["h2"]
     evidence = ", ".join(f"{host} {rate:.1f} Mb/s" for host, rate in found.items())
     leaf3 = found["h7"] + found["h8"]
-    by_port = ((found["h2"], 1 / 2), (found["h4"], 1 / 4), (leaf3, 1 / 4))
+    by_port = ((found["h2"], SHARES["h2"]), (found["h4"], SHARES["h4"]), (leaf3, SHARES["h7"] + SHARES["h8"]))
     right = all(abs(rate / link - share) < 0.02 for rate, share in by_port)
     even = min(found["h7"], found["h8"]) >= LEAST * leaf3
     return expect(right and even and total > 0.95 * link, f"{evidence}; together {total:.1f} of {link:.1f}")

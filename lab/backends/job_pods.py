@@ -19,7 +19,6 @@ space of RFC 6598. A host link with IPv6 is a /64 with room for the pod.
 from __future__ import annotations
 
 import contextlib
-import time
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from ipaddress import IPv4Interface
@@ -34,7 +33,7 @@ from lab.kernel.process import locks, netns, netns_processes, process, signals, 
 from lab.kernel.process.netns import Namespace
 from lab.model.addressing import POD_LINKS
 from lab.model.topology import Underlay
-from lab.rdma import rxe
+from lab.rdma import rxe, sysfs
 from lab.rdma.nic_choice import all_nics
 
 if TYPE_CHECKING:
@@ -48,8 +47,7 @@ _NAME: Final = "pod"
 _THIRD: Final = 3
 """The pod's address in the /64 of a host link; the leaf has the first and the host the second."""
 _PATIENCE: Final = 30.0
-"""Seconds until all leaves know the routes to all pods."""
-_LOOK: Final = 0.1
+"""Seconds until a leaf knows the routes to all pods."""
 
 
 class PodKind(StrEnum):
@@ -256,12 +254,11 @@ def _await_routes(fabric: Fabric, made: Sequence[JobPod]) -> None:
     """Wait until each leaf has a route to each network. OperationFailed if it has not in time."""
     by_leaf = _by_leaf(made)
     wanted = {str(pod.network.network) for pod in made if pod.network is not None}
-    deadline = time.monotonic() + _PATIENCE
     for leaf in by_leaf:
-        while missing := wanted - _known(fabric.namespace(leaf)):
-            if time.monotonic() > deadline:
-                raise OperationFailed(f"{leaf} has no route to a pod: {min(missing)}", "rocelab status")
-            time.sleep(_LOOK)
+        namespace = fabric.namespace(leaf)
+        if not sysfs.until(lambda namespace=namespace: wanted <= _known(namespace), _PATIENCE):  # type: ignore[misc]
+            missing = min(wanted - _known(namespace), default="one came too late")
+            raise OperationFailed(f"{leaf} has no route to a pod: {missing}", "rocelab status")
 
 
 def _known(leaf: Namespace) -> set[str]:

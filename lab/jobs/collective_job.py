@@ -57,6 +57,7 @@ class JobResult:
     iterations: int
     tclass: int
     ranks_per_host: int = 1
+    """Ranks of a host that share its memory; 1 unless the job is hierarchical."""
 
     @property
     def wrong(self) -> int:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_JOB_SIZE: Final = 32 * 2**20
-"""Bytes of the largest buffer. A rank then takes 157 MiB at most, or 172 MiB if hierarchical: 16 fit into 4 GiB."""
+"""Bytes of the largest buffer. A rank then takes 157 MiB at most, or 184 MiB if hierarchical: 16 fit into 4 GiB."""
 MAX_STEPS: Final = 10_000
 """Measured steps of a size, whose times a rank reports at once, and steps of warm-up."""
 _MOST_SIZES: Final = 32

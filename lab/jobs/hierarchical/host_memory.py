@@ -26,8 +26,6 @@ HOST_MEMORY: Final = "ROCELAB_HOST_MEMORY"
 
 _BUFFERS: Final = 2
 """Buffers of each rank."""
-_BLOCK: Final = 1 << 16
-"""Octets that are added at once: ranks of all hosts share the memory of one machine."""
 
 
 @dataclass(frozen=True, slots=True)

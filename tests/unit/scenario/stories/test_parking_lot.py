@@ -21,7 +21,7 @@ def test_a_good_one_passes(tmp_path: Path) -> None:
 
 
 def test_two_ports_whose_pauses_are_in_step_two_to_one_divide_their_share_so(tmp_path: Path) -> None:
-    """Measured in one play of seven, and in one of eight of a model of two ports with one queue."""
+    """A play had 14.5 and 10.5 Mb/s; a model of two ports with one queue has 14.6 and 10.5 in 15 of 120 runs."""
     changes: Tale = {"observe": sent({"h7:eth1": 14.6, "h8:eth1": 10.4})}
     assert failing(tmp_path, "parking-lot", GOOD, changes) == set()
 

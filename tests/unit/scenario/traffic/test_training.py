@@ -6,7 +6,6 @@ import contextlib
 import os
 import select
 import signal
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from lab.errors import OperationFailed
 from lab.scenario.traffic import training
 from lab.telemetry.sample.child_process import ChildProcess
+from tests.patience import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,8 +62,7 @@ def test_other_jobs_end_with_the_first() -> None:
 def test_other_jobs_end_with_the_process_of_the_scenario(runs: Path) -> None:
     """A scenario that is killed has no time to end them."""
     scenario = ChildProcess("a scenario", lambda _: training.train_together(STAGE, "endless", "silent"))
-    while not all((runs / job).exists() and (runs / job).read_text() for job in ("endless", "silent")):
-        time.sleep(0.01)
+    until(lambda: all((runs / job).exists() and (runs / job).read_text() for job in ("endless", "silent")))
     other = os.pidfd_open(int((runs / "silent").read_text()))
     try:
         os.kill(scenario.pid, signal.SIGKILL)
