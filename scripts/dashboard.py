@@ -28,7 +28,7 @@ from lab.telemetry.alerts.fired_alerts import RULES
 
 _SOURCE: Final = DataSourceRef(type_val="prometheus", uid="${source}")
 _COMPARISON: Final = re.compile(r"\s*(?P<sign>>|==)\s*(?P<limit>[\d.]+)\s*(?=$|\n|or )")
-_CONDITION: Final = re.compile(r"\s+(?:unless|and on\(\)).*", re.DOTALL)
+_CONDITION: Final = re.compile(r"\s+(?:unless|and)\b.*", re.DOTALL)
 _CLOCK: Final = "on() group_left() fabric:clock_rate:rate1m"
 _WIDTH, _HEIGHT, _COLUMNS = 12, 8, 24
 
@@ -45,11 +45,18 @@ class View:
 
 ALERTS: Final = {
     "Pauses": ("PortPausedWithoutEnd", "HostPausesSwitch", "PfcStorm", "GlobalPause"),
-    "Losses": ("LosslessDrops", "RdmaLossWithoutDrops", "RdmaRetransmissions", "RdmaQpFailed", "WatchdogDrops"),
-    "Congestion control": ("CongestionWithoutCnps", "CnpsIgnored"),
-    "Routing and links": ("BgpPeerDown", "BfdPeerDown", "RoutingDaemonDown", "RdmaPortDown"),
-}
-"""The alerts of each row. PausesSpread has the expression of PortPausedWithoutEnd."""
+    "Losses": (
+        "LosslessDrops", "RdmaLossWithoutDrops", "RdmaRetransmissions", "RdmaAcksLate", "RdmaQpFailed",
+        "WatchdogDrops",
+    ),
+    "Congestion control": ("CongestionWithoutCnps", "CnpsIgnored", "CnpsLost", "PausesWithoutMarks"),
+    "Routing and links": ("BgpPeerDown", "BfdPeerDown", "RoutingDaemonDown", "RdmaPortDown", "NetworkPortDown"),
+    "Jobs": ("StragglerRank",),
+}  # fmt: skip
+"""The alerts of each row. PausesSpread has the expression of PortPausedWithoutEnd.
+
+Alerts without a limit are left out: they compare a setting with that of other ports, or with its own past.
+"""
 VIEWS: Final = {
     "Pauses": (
         View(
@@ -74,6 +81,7 @@ VIEWS: Final = {
         ),
     ),
     "Traffic and buffers": (
+        View("Utilisation of uplinks", "percentunit", "uplink:utilisation:rate1m", "{{instance}}:{{device}}"),
         View(
             "RDMA received",
             "bps",
@@ -101,7 +109,7 @@ VIEWS: Final = {
     ),
 }
 """Further panels of each row."""
-_UNITS: Final = {"PortPausedWithoutEnd": "percentunit", "HostPausesSwitch": "pps"}
+_UNITS: Final = {"PortPausedWithoutEnd": "percentunit", "HostPausesSwitch": "pps", "StragglerRank": "percentunit"}
 
 
 def compared(expression: str) -> tuple[str, float, bool]:

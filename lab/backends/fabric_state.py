@@ -238,6 +238,14 @@ class FabricState:
         with files.replaced(self.directory / "qos.json") as fresh:
             fresh.write_text(json.dumps({name: dump_node(node) for name, node in nodes.items()}), encoding="utf-8")
 
+    def qos_stamp(self) -> tuple[int, int] | None:
+        """Return a value that changes with each ``save_qos``; None before the first one."""
+        try:
+            found = (self.directory / "qos.json").stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_mtime_ns
+
     def load_qos(self) -> dict[str, NodeQos]:
         """Return the QoS of the nodes that were changed since the fabric was built; InvalidInput if damaged."""
         try:

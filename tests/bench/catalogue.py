@@ -6,10 +6,11 @@
     ./scripts/catalogue --random N [--seed S]     in place of that: causes at random places, diagnosed
     ./scripts/catalogue --hidden N [--seed S]     in place of that: faults outside the catalogue, diagnosed
     ./scripts/catalogue --reliability             plays nothing: how often answers of a confidence are right
+    ./scripts/catalogue --alerts                  plays nothing: how good the alert rules are
 
-The last four combine: each that is given is played, one after the other. A VM takes all scenarios of one topology, so
-that its fabric stays warm. The recordings stay below the output folder, with the result of each seed: an interrupted
-series of runs resumes there.
+--healthy, --kills, --random and --hidden combine: each that is given is played, one after the other. A VM takes all
+scenarios of one topology, so that its fabric stays warm. The recordings stay below the output folder, with the result
+of each seed: an interrupted series of runs resumes there.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lab.cli.kit.output import stderr, stdout, table
 from lab.scenario import library
 from tests.bench import shares
-from tests.bench.catalogue_parts import healthy, random_faults, reliability, run_kills
+from tests.bench.catalogue_parts import alert_proof, healthy, random_faults, reliability, run_kills
 from tests.bench.hidden import play as hidden
 from tests.bench.hidden.score import write_score
 from tests.bench.shares import ROOT, rocelab
@@ -234,20 +235,24 @@ def main() -> int:
     parser.add_argument(
         "--reliability", action="store_true", help="play nothing: how often answers of a confidence are right"
     )
+    parser.add_argument("--alerts", action="store_true", help="play nothing: how good the alert rules are")
     parser.add_argument(
         "--into",
         type=Path,
         metavar="PAGE",
-        help="write the score of all hidden runs, or the reliability, into a page",
+        help="write the score of all hidden runs, the reliability, or the alerts, into a page",
     )
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the first of these (1)")
     asked = parser.parse_args()
-    if asked.into is not None and not (asked.hidden or asked.reliability):
-        parser.error("--into writes the score of hidden runs: give --hidden N as well, or --reliability")
-    if asked.reliability:
-        if asked.names or any(getattr(asked, kind) for kind in _OTHERS):
-            parser.error("--reliability plays nothing: give it alone, after the runs")
-        reliability.report([asked.output.resolve()], asked.into, as_json=asked.json)
+    if asked.into is not None and not (asked.hidden or asked.reliability or asked.alerts):
+        parser.error("--into writes the score of hidden runs: give --hidden N as well, or --reliability or --alerts")
+    if asked.reliability or asked.alerts:
+        if asked.names or any(getattr(asked, kind) for kind in _OTHERS) or (asked.reliability and asked.alerts):
+            parser.error("--reliability and --alerts play nothing: give one alone, after the runs")
+        if asked.alerts:
+            alert_proof.report(asked.output.resolve(), asked.into, as_json=asked.json)
+        else:
+            reliability.report([asked.output.resolve()], asked.into, as_json=asked.json)
         return 0
     if any(getattr(asked, kind) for kind in _OTHERS):
         if asked.names:

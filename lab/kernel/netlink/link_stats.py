@@ -1,14 +1,15 @@
-"""The counters of all interfaces of a namespace, for frequent reads: one request over an open socket."""
+"""The counters or states of all interfaces of a namespace, for frequent reads: one request over an open socket."""
 
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from lab.kernel.netlink.client import NetlinkClient, netlink_socket
-from lab.kernel.netlink.nlmsg import attributes
+from lab.kernel.netlink.nlmsg import attributes, text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +26,16 @@ FIELDS: Final = (
     "rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped",
 )  # fmt: skip
 """The first fields of struct rtnl_link_stats64, with the names of ``ip -s link``."""
+_GETLINK: Final = 18
+_IFINFOMSG: Final = struct.Struct("=BxHiII")
+_IFLA_IFNAME, _IFLA_MTU, _IFLA_OPERSTATE, _IFLA_EXT_MASK = 3, 4, 16, 29
+_ATTRIBUTE: Final = struct.Struct("=HHI")  # nlattr with a u32
+_SKIP_STATS: Final = 8
+"""RTEXT_FILTER_SKIP_STATS: without counters, which make up most of an answer."""
+_STATES_REQUEST: Final = bytes(_IFINFOMSG.size) + _ATTRIBUTE.pack(_ATTRIBUTE.size, _IFLA_EXT_MASK, _SKIP_STATS)
+_U32: Final = struct.Struct("=I")
+_UP: Final = 6
+"""IF_OPER_UP of RFC 2863."""
 
 
 class LinkStats:
@@ -42,6 +53,35 @@ class LinkStats:
             counters = attributes(content[_STATS_MSG.size :]).get(_LINK_64)
             if counters is not None:
                 found[_STATS_MSG.unpack_from(content)[3]] = np.frombuffer(counters, np.uint64, len(FIELDS))
+        return found
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._client.close()
+
+
+@dataclass(frozen=True, slots=True)
+class LinkState:
+    """An interface as ``ip link`` shows it: whether its operational state is up (RFC 2863), and its MTU in bytes."""
+
+    up: bool
+    mtu: int
+
+
+class LinkStates:
+    """Reads the states of one namespace's interfaces, by name."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        """Open the socket in the namespace. Raises OperationFailed if the namespace is gone."""
+        self._client = NetlinkClient(namespace.inside(netlink_socket))
+
+    def read(self) -> dict[str, LinkState]:
+        """Return the state of each interface. Raises OSError if the kernel refuses."""
+        found = {}
+        for content in self._client.dump(_GETLINK, _STATES_REQUEST):
+            link = attributes(content[_IFINFOMSG.size :])
+            up = link[_IFLA_OPERSTATE][0] == _UP
+            found[text(link[_IFLA_IFNAME])] = LinkState(up, _U32.unpack(link[_IFLA_MTU])[0])
         return found
 
     def close(self) -> None:

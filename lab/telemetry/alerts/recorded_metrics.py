@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lab.errors import UsageError
+from lab.model.addressing import plan_addresses
+from lab.telemetry.alerts.recorded_states import recorded_states
 from lab.telemetry.metrics.counter_metrics import CounterMetrics, scaled
 from lab.telemetry.metrics.metric_families import (
     BFD_STATE,
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 _NS: Final = 10**9
 _GONE: Final = "gone"
+_COLLECTED: Final = frozenset({"bgpd", "bfdd", "zebra"})
+"""The daemons that frr_exporter asks."""
 _SILENCE: Final = 3 * _NS // 2
 """How long a daemon counts as silent, in ns: the recorder repeats the event each second."""
 
@@ -45,11 +49,15 @@ class RecordedSeries:
 
 
 def scrape_times(recording: Recording, every: float) -> NDArray[np.int64]:
-    """Return the times of scrapes, ``every`` so many seconds from the first sample to the last; ns."""
+    """Return the times of scrapes in ns: ``every`` so many seconds from the first phase or sample to the last sample.
+
+    Before its first phase, a scenario prepares the fabric: it changes rates and thresholds.
+    """
     ns = recording.samples["ns"]
     if not len(ns):
         return np.zeros(0, np.int64)
-    return np.arange(int(ns[0]), int(ns[-1]) + 1, round(every * _NS), dtype=np.int64)
+    began = min((phase.start for phase in recording.clock.phases.values()), default=int(ns[0]))
+    return np.arange(max(began, int(ns[0])), int(ns[-1]) + 1, round(every * _NS), dtype=np.int64)
 
 
 def recorded_series(
@@ -60,6 +68,9 @@ def recorded_series(
     yield RecordedSeries(VIRTUAL_SECONDS.name, {"fabric": recording.fabric}, seconds)
     yield from _counters(recording, times, wanted)
     yield from _sessions(recording, times)
+    for family, labels, values in recorded_states(recording, times):
+        if family.name in wanted:
+            yield RecordedSeries(family.name, dict(zip(family.label_names, labels, strict=True)), values)
 
 
 def _counters(recording: Recording, times: NDArray[np.int64], wanted: Collection[str]) -> Iterator[RecordedSeries]:
@@ -92,7 +103,8 @@ def _qos(recording: Recording) -> Mapping[str, NodeQos]:
 
 def _sessions(recording: Recording, times: NDArray[np.int64]) -> Iterator[RecordedSeries]:
     """Yield the sessions of BGP and BFD, and whether daemons answered, from events."""
-    peers = {str(end): str(link.other(end)) for link in recording.topology.links for end in link.ends}
+    peers = {str(end): link.other(end) for link in recording.topology.links for end in link.ends}
+    plans = plan_addresses(recording.topology)
     daemons = _answering(recording, times)
     for kind, family, label in (("bgp", BGP_STATE, "peer"), ("bfd", BFD_STATE, "interface")):
         changes: dict[tuple[str, str], list[RecordedEvent]] = {}
@@ -101,7 +113,9 @@ def _sessions(recording: Recording, times: NDArray[np.int64]) -> Iterator[Record
         for (node, interface), events in changes.items():
             labels = {INSTANCE: node, label: interface}
             if family is BGP_STATE:
-                labels |= {"vrf": "default", "peer_desc": peers.get(f"{node}:{interface}", interface)}
+                peer = peers.get(f"{node}:{interface}")
+                labels |= {"vrf": "default", "peer_desc": str(peer or interface)}
+                labels |= {} if peer is None else {"peer_as": str(plans[peer.node].asn)}
             states = _at(times, [(event.ns, _state(kind, event.data)) for event in events])
             up = daemons.get((node, kind), [1.0] * len(times))
             shown = [state if answers else None for state, answers in zip(states, up, strict=True)]
@@ -126,11 +140,11 @@ def _at(times: NDArray[np.int64], changes: Sequence[tuple[int, float | None]]) -
 
 
 def _answering(recording: Recording, times: NDArray[np.int64]) -> dict[tuple[str, str], list[float]]:
-    """Return whether bgpd and bfdd answered, by node and protocol; without events they did."""
+    """Return whether daemons answered, by node and protocol; without events bgpd and bfdd did."""
     found: dict[tuple[str, str], list[float]] = {}
     for event in recording.events(source="routing"):
         daemon = str(event.data.get("daemon", ""))
-        if daemon not in {"bgpd", "bfdd"}:
+        if daemon not in _COLLECTED:
             if event.kind in {"bgp", "bfd"}:
                 found.setdefault((event.node, event.kind), [1.0] * len(times))
             continue

@@ -9,6 +9,7 @@ none, and promtool's list of differences is read.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shutil
@@ -121,8 +122,14 @@ def _all_labels(alert: FiredAlert) -> dict[str, str]:
 
 
 def _input(series: RecordedSeries) -> dict[str, str]:
-    values = " ".join("_" if value is None else repr(value) for value in series.values)
+    pairs = itertools.pairwise((None, *series.values))
+    values = " ".join(_absent(earlier) if value is None else repr(value) for earlier, value in pairs)
     return {"series": _selector(series.name, series.labels), "values": values}
+
+
+def _absent(earlier: float | None) -> str:
+    """Return promtool's word for a scrape without the series; Prometheus marks one that disappears as stale."""
+    return "_" if earlier is None else "stale"
 
 
 def _selector(name: str, labels: Mapping[str, str]) -> str:

@@ -16,7 +16,7 @@ from lab.telemetry.metrics.metric_families import FAMILIES, INTERFACE, NUMBER, R
 from lab.telemetry.read.window_measure import MeasureScope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -36,6 +36,17 @@ class MetricSamples:
     family: MetricFamily
     labels: Sequence[Labels]
     values: Sequence[float]
+
+
+def as_samples(values: Iterable[tuple[MetricFamily, Labels, float]]) -> Iterator[MetricSamples]:
+    """Yield the values as samples of each family, in the order in which families first appear."""
+    found: dict[str, tuple[MetricFamily, list[Labels], list[float]]] = {}
+    for family, labels, value in values:
+        _, known, numbers = found.setdefault(family.name, (family, [], []))
+        known.append(labels)
+        numbers.append(value)
+    for samples in found.values():
+        yield MetricSamples(*samples)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lab.telemetry.metrics import metric_families as families
-from lab.telemetry.metrics.counter_metrics import MetricSamples
+from lab.telemetry.metrics.counter_metrics import as_samples
 from lab.telemetry.read.dashboard import job_ranks
 from lab.telemetry.read.recorded_jobs import jobs_of
 from lab.telemetry.sample.finished_steps import last_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    from lab.telemetry.metrics.counter_metrics import Labels, MetricSamples
+    from lab.telemetry.metrics.metric_families import MetricFamily
+    from lab.telemetry.read.dashboard import RankState
 
 
 class JobMetrics:
@@ -28,13 +32,14 @@ class JobMetrics:
         rows = [] if steps is None else list(zip(steps.ns.tolist(), steps.dicts(), strict=True))
         jobs = jobs_of(rows)
         ranks = job_ranks(jobs, max((job.end for job in jobs), default=0))
-        if not ranks:
-            return
-        labels = [(each.node, each.job, str(each.rank)) for each in ranks]
-        for family, values in (
-            (families.STEP_SECONDS, [each.step_time for each in ranks]),
-            (families.STEP_COMMUNICATION, [each.step_time * each.share for each in ranks]),
-            (families.STEP_WAITING, [each.waiting for each in ranks]),
-            (families.STEP_LATENESS, [each.late for each in ranks]),
-        ):
-            yield MetricSamples(family, labels, values)
+        yield from as_samples(step_values(ranks))
+
+
+def step_values(ranks: Iterable[RankState]) -> Iterator[tuple[MetricFamily, Labels, float]]:
+    """Yield the values of ranks at one step."""
+    for each in ranks:
+        labels = (each.node, each.job, str(each.rank))
+        yield families.STEP_SECONDS, labels, each.step_time
+        yield families.STEP_COMMUNICATION, labels, each.step_time * each.share
+        yield families.STEP_WAITING, labels, each.waiting
+        yield families.STEP_LATENESS, labels, each.late

@@ -1,4 +1,4 @@
-"""The metrics of a running fabric: reads counters and the last job, and asks all routing daemons at each scrape."""
+"""The metrics of a running fabric: reads counters, settings and the last job, and asks all routing daemons."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from lab.telemetry.metrics.counter_metrics import CounterMetrics, MetricSamples
 from lab.telemetry.metrics.job_metrics import JobMetrics
 from lab.telemetry.metrics.metric_families import VIRTUAL_SECONDS, MetricType
 from lab.telemetry.metrics.routing_metrics import RoutingMetrics
+from lab.telemetry.metrics.setting_metrics import SettingMetrics
 from lab.telemetry.sample.sampler_setup import counter_sources
 
 if TYPE_CHECKING:
@@ -107,6 +108,8 @@ class LiveMetrics:
             )
             self._routing = RoutingMetrics({node.name: fabric.router(node.name) for node in fabric.topology.switches})
             self._opened.callback(self._routing.close)
+            self._settings = SettingMetrics(fabric)
+            self._opened.callback(self._settings.close)
             self._jobs = JobMetrics(fabric.state.job_steps)
             self._opened = self._opened.pop_all()
 
@@ -135,4 +138,5 @@ class LiveMetrics:
         yield MetricSamples(VIRTUAL_SECONDS, [(self._fabric,)], [sample.ns / _NS])
         yield from self._counters.look(sample.column)
         yield from self._routing.look()
+        yield from self._settings.look()
         yield from self._jobs.look()

@@ -1,8 +1,9 @@
 """The registry of metric families: their names in real exporters, and the counters behind them.
 
 A family has a name, a type, labels, and one or more parts. A part is a counter of ports, devices or plain links, with
-the label values that distinguish it from the other parts: ``direction="rx"``. Families of routing daemons and
-of training jobs have no parts, because they are read from the daemons' answers and from the steps of the last job.
+the label values that distinguish it from the other parts: ``direction="rx"``. Families of routing daemons, of
+training jobs and of settings have no parts: they are read from the daemons' answers, from the steps of the last job,
+and from the configuration.
 
 Names and meanings of counters are not repeated here. Counters of NICs are found by their name in mlx5, those of
 switches by their name in SAI, and others by their measure.
@@ -257,6 +258,7 @@ _LABELS: Final = {
     CounterScope.QUEUE: {"queue": NUMBER},
     CounterScope.GROUP: {"pg": NUMBER},
 }
+_SAI: Final = "SONiC, SAI"
 _GROUP_NAMES: Final = "SAI_INGRESS_PRIORITY_GROUP_"
 
 
@@ -279,7 +281,7 @@ def _of_switches() -> Iterator[MetricFamily]:
         yield MetricFamily(
             name=name,
             kind=kind,
-            exporter="SONiC, SAI",
+            exporter=_SAI,
             help=counter.meaning.replace("microseconds", "seconds"),
             labels={"device": INTERFACE, **_LABELS[counter.scope]},
             parts=(MetricPart(*_place(counter), scale=_MICROSECONDS if seconds else 1.0),),
@@ -316,6 +318,15 @@ BGP_RECEIVED: Final = _frr(
 BGP_SENT: Final = _frr(
     "frr_bgp_peer_message_sent_total", "messages sent to the peer", f"{_SUMMARY}: msgSent", _COUNTER
 )
+REMOTE_VTEPS: Final = MetricFamily(
+    name="frr_bgp_l2vpn_evpn_remote_vteps",
+    kind=_GAUGE,
+    exporter="frr_exporter",
+    help="VTEPs of other leaves to which the VNI floods",
+    labels=dict.fromkeys(("vni", "type", "vxlan_if", "tenant_vrf"), ""),
+    source="show evpn vni: numRemoteVteps",
+    owner=MetricOwner.SWITCHES,
+)
 BFD_STATE: Final = _frr("frr_bfd_peer_state", "state of the peer: 1 is up, 0 down", "show bfd peers: status")
 BFD_UPTIME: Final = _frr("frr_bfd_peer_uptime", "seconds since the session is up", "show bfd peers: uptime")
 COLLECTOR_UP: Final = MetricFamily(
@@ -324,7 +335,7 @@ COLLECTOR_UP: Final = MetricFamily(
     exporter="frr_exporter",
     help="whether the daemon answered",
     labels={"collector": ""},
-    source="bgpd and bfdd: an answer",
+    source="bgpd, bfdd and zebra: an answer",
     owner=MetricOwner.SWITCHES,
 )
 VIRTUAL_SECONDS: Final = MetricFamily(
@@ -337,6 +348,47 @@ VIRTUAL_SECONDS: Final = MetricFamily(
     owner=MetricOwner.FABRIC,
     source="the fabric's monotonic clock",
 )
+
+
+def _of_setting(name: str, exporter: str, text: str, source: str, numbered: str = "") -> MetricFamily:
+    """Return a gauge of a port's setting or state; ``numbered`` is the label of its queue or register."""
+    switches = name.startswith("sonic_")
+    hosts = numbered == "register"
+    return MetricFamily(
+        name=name,
+        kind=_GAUGE,
+        exporter=exporter,
+        help=text,
+        labels=dict.fromkeys(("device", numbered) if numbered else ("device",), ""),
+        unit="bytes" if name.endswith("_bytes") else "",
+        owner=MetricOwner.SWITCHES if switches else MetricOwner.HOSTS if hosts else MetricOwner.NODES,
+        source=source,
+    )
+
+
+PORT_UP: Final = _of_setting(
+    "node_network_up", "node_exporter", "1 if the operational state is up, else 0", "ip link: state"
+)
+PORT_MTU: Final = _of_setting(
+    "node_network_mtu_bytes", "node_exporter", "the largest packet of the interface", "ip link: mtu"
+)
+PORT_SPEED: Final = _of_setting(
+    "node_network_speed_bytes", "node_exporter", "rate of the link in bytes a second", "rocelab qos show: rate"
+)
+_ECN: Final = "rocelab qos show: ecn.N"
+ECN_MODE: Final = _of_setting(
+    "sonic_wred_ecn_mark_mode", _SAI, "7 if the queue marks packets, 0 if not", f"{_ECN}.enabled", "queue"
+)
+ECN_MINIMUM: Final = _of_setting(
+    "sonic_wred_green_min_threshold_bytes", _SAI, "depth from which the queue marks", f"{_ECN}.kmin", "queue"
+)
+ECN_MAXIMUM: Final = _of_setting(
+    "sonic_wred_green_max_threshold_bytes", _SAI, "depth from which it marks every packet", f"{_ECN}.kmax", "queue"
+)
+CC_REGISTER: Final = _of_setting(
+    "rocelab_cc_register", "rocelab", "a register of the NIC's congestion control: seconds, bit/s or bytes",
+    "rocelab qos show: nic.cc", "register",
+)  # fmt: skip
 
 
 def _of_job(name: str, text: str, source: str) -> MetricFamily:
@@ -361,7 +413,8 @@ STEP_LATENESS: Final = _of_job(
 )
 FAMILIES: Final = (
     VIRTUAL_SECONDS, *_of_nics(), *_of_devices(), *_of_networks(), *_of_switches(),
-    BGP_STATE, BGP_UPTIME, BGP_RECEIVED, BGP_SENT, BFD_STATE, BFD_UPTIME, COLLECTOR_UP,
+    BGP_STATE, BGP_UPTIME, BGP_RECEIVED, BGP_SENT, REMOTE_VTEPS, BFD_STATE, BFD_UPTIME, COLLECTOR_UP,
+    PORT_UP, PORT_MTU, PORT_SPEED, ECN_MODE, ECN_MINIMUM, ECN_MAXIMUM, CC_REGISTER,
     STEP_SECONDS, STEP_COMMUNICATION, STEP_WAITING, STEP_LATENESS,
 )  # fmt: skip
 """All families, in the order of the output."""

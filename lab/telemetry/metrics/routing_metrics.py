@@ -1,4 +1,4 @@
-"""Metrics of routing daemons: BGP and BFD sessions, from the daemons' own sockets, all asked at once."""
+"""Metrics of routing daemons: BGP and BFD sessions and VNIs, from the daemons' own sockets, all asked at once."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 from lab.errors import OperationFailed
 from lab.routing.vty import Vty
 from lab.telemetry.metrics import metric_families as families
-from lab.telemetry.metrics.counter_metrics import Labels, MetricSamples
+from lab.telemetry.metrics.counter_metrics import as_samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from lab.routing.daemons import Router
+    from lab.telemetry.metrics.counter_metrics import Labels, MetricSamples
     from lab.telemetry.metrics.metric_families import MetricFamily
 
     Found = Iterator[tuple[MetricFamily, Labels, float]]
@@ -81,13 +82,9 @@ class RoutingMetrics:
     def look(self, timeout: float = TIMEOUT) -> list[MetricSamples]:
         """Return the samples of all families; those of a daemon that does not answer are absent."""
         answers = self._answers(time.monotonic() + timeout)
-        found: dict[str, tuple[MetricFamily, list[Labels], list[float]]] = {}
-        for daemon in self._daemons:
-            for family, labels, value in _read(daemon, answers.get(id(daemon))):
-                _, known, values = found.setdefault(family.name, (family, [], []))
-                known.append(labels)
-                values.append(value)
-        return [MetricSamples(*found[family.name]) for family in families.FAMILIES if family.name in found]
+        read = as_samples(value for daemon in self._daemons for value in _read(daemon, answers.get(id(daemon))))
+        found = {samples.family.name: samples for samples in read}
+        return [found[family.name] for family in families.FAMILIES if family.name in found]
 
     def _answers(self, deadline: float) -> dict[int, str]:
         """Ask all daemons, and return the answers that arrive in time."""
@@ -147,8 +144,17 @@ def bfd_samples(node: str, said: Any) -> Found:
         yield families.BFD_UPTIME, labels, float(peer.get("uptime", 0))
 
 
+def vni_samples(node: str, said: Mapping[str, Any]) -> Found:
+    """Yield the samples in ``show evpn vni json``. L3VNIs have no number of VTEPs, and are left out."""
+    for vni in said.values():
+        if isinstance(vteps := vni["numRemoteVteps"], int):
+            labels = (node, str(vni["vni"]), vni["type"], vni.get("vxlanIf", ""), vni.get("tenantVrf", ""))
+            yield families.REMOTE_VTEPS, labels, vteps
+
+
 _PARSERS: Final[Mapping[str, tuple[str, Callable[[str, Any], Found]]]] = {
     "bgpd": ("show bgp summary json", bgp_samples),
     "bfdd": ("show bfd peers json", bfd_samples),
+    "zebra": ("show evpn vni json", vni_samples),
 }
 """The command and the parser of the answer, by daemon."""

@@ -24,6 +24,7 @@ from lab.telemetry.read.series import RecordingClock, RecordingPhase
 from lab.telemetry.read.transfers import Transfer, read_transfers
 from lab.telemetry.read.views import DeviceView, PortView
 from lab.telemetry.sample import queue_pairs
+from lab.telemetry.store.job_steps import step_tables
 from lab.telemetry.store.log_store import LogStore
 from lab.telemetry.store.recording_folder import (
     Folder,
@@ -35,7 +36,6 @@ from lab.telemetry.store.recording_folder import (
     read_records,
     wall_offset,
 )
-from lab.telemetry.store.row_records import appended_tables
 from lab.telemetry.store.row_tables import RowSchema
 
 if TYPE_CHECKING:
@@ -387,10 +387,14 @@ class Recording:
         Raises like ``state``.
         """
         found = dict(self.qos())
-        changes = [nodes for at, nodes in read_records(self.folder.configuration, _configuration) if at <= ns]
+        changes = [nodes for at, nodes in self.qos_changes() if at <= ns]
         for nodes in changes:
             found.update(nodes)
         return found, bool(changes)
+
+    def qos_changes(self) -> list[tuple[int, Mapping[str, NodeQos]]]:
+        """Return the nodes whose QoS had changed at each look, with its time in ns; without the state ``before``."""
+        return list(read_records(self.folder.configuration, _configuration))
 
     def forwarding_at(self, ns: int) -> Mapping[str, Mapping[str, Any]]:
         """Return an overlay's forwarding state by node at a time (see ``lab.telemetry.record.forwarding_state``).
@@ -398,9 +402,13 @@ class Recording:
         Empty for a fabric without an overlay, and if it was not recorded.
         """
         found: dict[str, Mapping[str, Any]] = {}
-        for at, nodes in read_records(self.folder.forwarding, _forwarding):
+        for at, nodes in self.forwarding_changes():
             found.update(nodes if at <= ns else {})
         return found
+
+    def forwarding_changes(self) -> list[tuple[int, Mapping[str, Mapping[str, Any]]]]:
+        """Return the nodes whose forwarding state had changed at each look, with its time in ns."""
+        return list(read_records(self.folder.forwarding, _forwarding))
 
     def truth(self) -> list[Mapping[str, Any]]:
         """Return the injected faults: for scoring a diagnosis, never for making one."""
@@ -424,7 +432,7 @@ class Recording:
     @cached_property
     def _unfinished_tables(self) -> dict[str, RowColumns]:
         """The row tables of a recording that is not complete."""
-        return {**(self._log.row_tables if self._log is not None else {}), **appended_tables(self.folder)}
+        return {**(self._log.row_tables if self._log is not None else {}), **step_tables(self.folder)}
 
     def _row_columns(self, name: str) -> RowColumns:
         if self._log is not None:

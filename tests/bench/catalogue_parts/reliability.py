@@ -22,6 +22,7 @@ from lab.diagnose.run import diagnose_run
 from lab.errors import LabError
 from lab.telemetry.read.recording import Recording
 from tests.bench.catalogue_parts.confusion import CAUSE, QUIET, SHOWN
+from tests.bench.catalogue_parts.page_table import with_table
 from tests.bench.hidden.families import FAMILY_OF
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def report(folders: Sequence[Path], into: Path | None = None, *, as_json: bool =
             if not each.right:
                 stdout.print(f"wrong: {each.cause} ({each.confidence:.2f}), {each.recording}", highlight=False)
     if into is not None:
-        into.write_text(written(into.read_text(encoding="utf-8"), rows), encoding="utf-8")
+        page = with_table(into.read_text(encoding="utf-8"), HEADING, COLUMNS, rows)
+        into.write_text(page, encoding="utf-8")
 
 
 def answers(folders: Iterable[Path]) -> Iterator[Answer]:
@@ -128,17 +130,6 @@ def interval(right: int, count: int) -> tuple[float, float]:
     middle = (share + z2 / 2) / (1 + z2)
     half = _Z * ((share * (1 - share) + z2 / 4) / count) ** 0.5 / (1 + z2)
     return max(0.0, middle - half), min(1.0, middle + half)
-
-
-def written(page: str, rows: Iterable[Sequence[Any]]) -> str:
-    """Return a page with the table in place of the one below its heading, or at its end."""
-    before, heading, after = page.partition(HEADING)
-    lines = [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
-    lines += [f"| {' | '.join(map(str, row))} |" for row in rows]
-    rest = after.partition("\n## ")[2]
-    front = before if heading else f"{before.rstrip()}\n\n"
-    text = "\n".join(lines)
-    return f"{front}{HEADING}\n\n{text}\n" + (f"\n## {rest}" if rest else "")
 
 
 if __name__ == "__main__":

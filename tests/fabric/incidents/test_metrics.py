@@ -103,6 +103,32 @@ def test_a_ping_moves_the_links_of_its_path() -> None:
     assert not {name for name, _ in after if name.startswith(("rdma_", "node_infiniband", "sonic_"))}
 
 
+def test_links_follow_their_state_and_mtu(tmp_path: Path) -> None:
+    """Only the gauges of the two ends of the link move, and come back."""
+    file = tmp_path / "pair.yaml"
+    file.write_text("name: pair\nnodes:\n  h1: {role: host, rdma: false}\n  h2: {role: host, rdma: false}\n"
+                    "  leaf: {role: leaf}\nlinks:\n  - {ends: [h1, leaf]}\n  - {ends: [h2, leaf]}\n")  # fmt: skip
+    rocelab("up", file)
+    of_pair = ("--fabric", "pair")
+
+    def gauges() -> dict[tuple[str, str], float]:
+        known = {"node_network_up", "node_network_mtu_bytes"}
+        shown = series(rocelab("metrics", "print", *of_pair).stdout)
+        return {(name, dict(labels)["instance"] + ":" + dict(labels)["device"]): value
+                for (name, labels), value in shown.items() if name in known}  # fmt: skip
+
+    before = gauges()
+    rocelab("exec", *of_pair, "h1", "--", "ip", "link", "set", "eth1", "mtu", "1400", "down")
+    assert set(gauges().items()) - set(before.items()) == {
+        (("node_network_mtu_bytes", "h1:eth1"), 1400),
+        (("node_network_up", "h1:eth1"), 0),
+        (("node_network_up", "leaf:swp1"), 0),
+    }
+    rocelab("exec", *of_pair, "h1", "--", "ip", "link", "set", "eth1", "mtu", "9000", "up")
+    until(lambda: gauges() == before)
+    rocelab("down", *of_pair)
+
+
 def test_promtool_accepts_a_scrape() -> None:
     text = rocelab("metrics", "print", "--format", "text").stdout
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)

@@ -11,7 +11,8 @@ import pytest
 from lab.telemetry.store import recording_folder as files
 from tests.bench import catalogue
 from tests.bench.catalogue_parts import reliability
-from tests.bench.catalogue_parts.reliability import COLUMNS, HEADING, Answer, answers, interval, tabulate, written
+from tests.bench.catalogue_parts.page_table import with_table
+from tests.bench.catalogue_parts.reliability import COLUMNS, HEADING, Answer, answers, interval, tabulate
 from tests.unit.diagnose.made_facts import TOPOLOGY
 from tests.unit.telemetry.made import RDMA, Made
 
@@ -44,11 +45,11 @@ def test_the_interval_is_wilson_s(right: int, count: int, low: float, high: floa
 def test_a_page_gets_the_table_and_keeps_the_rest() -> None:
     rows = list(tabulate([answer(0.95, right=True)]))
     page = f"# Page\n\n{HEADING}\n\n| old |\n\n## Next\n\n| kept |\n"
-    text = written(page, rows)
+    text = with_table(page, HEADING, COLUMNS, rows)
     assert "| old |" not in text
     assert text.endswith("\n## Next\n\n| kept |\n")
-    assert written(text, rows) == text
-    assert written("# Page\n", rows).startswith(f"# Page\n\n{HEADING}\n\n| {COLUMNS[0]} |")
+    assert with_table(text, HEADING, COLUMNS, rows) == text
+    assert with_table("# Page\n", HEADING, COLUMNS, rows).startswith(f"# Page\n\n{HEADING}\n\n| {COLUMNS[0]} |")
 
 
 def recorded(folder: Path, parameters: dict[str, object]) -> None:
@@ -93,6 +94,6 @@ def test_the_command_reads_a_folder_and_plays_nothing(
     monkeypatch.setattr(sys, "argv", ["catalogue", "--reliability", "incast"])
     with pytest.raises(SystemExit):
         catalogue.main()
-    assert "--reliability plays nothing" in capsys.readouterr().err
+    assert "--reliability and --alerts play nothing" in capsys.readouterr().err
     reliability.report([tmp_path])
     assert "reliability of confidences" in capsys.readouterr().out

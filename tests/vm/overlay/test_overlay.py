@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.fabric.command import TOPOLOGIES, rocelab, rocelab_json
 from tests.vm.on_the_wire import captured, fields
@@ -59,6 +60,25 @@ def test_when_up_returns_every_vtep_is_in_the_flood_lists_and_every_subnet_in_it
     assert {hop["dev"] for hop in subnet["nexthops"]} == {"vlan4094"}
     leaf1 = {route["dst"] for route in json.loads(said("leaf1", "ip", "-json", "route", "show", "vrf", "blue"))}
     assert "10.1.20.0/24" in leaf1
+
+
+def remote_vteps() -> dict[tuple[str, str], float]:
+    """The gauge of remote VTEPs, by leaf and VNI."""
+    family = "frr_bgp_l2vpn_evpn_remote_vteps"
+    return {
+        (sample.labels["instance"], sample.labels["vni"]): sample.value
+        for metric in text_string_to_metric_families(rocelab("metrics", "print", "--format", "text").stdout)
+        for sample in metric.samples
+        if sample.name == family
+    }
+
+
+def test_metrics_count_the_remote_vteps_of_each_network() -> None:
+    """blue has one network on two leaves and one on leaf3 alone, red one on all three. L3VNIs flood to nobody."""
+    assert remote_vteps() == {
+        ("leaf1", "10010"): 1, ("leaf2", "10010"): 1, ("leaf3", "10020"): 0,
+        ("leaf1", "10030"): 2, ("leaf2", "10030"): 2, ("leaf3", "10030"): 2,
+    }  # fmt: skip
 
 
 def test_status_of_the_fabric_and_of_its_overlay_is_well() -> None:
@@ -187,3 +207,4 @@ def test_a_vtep_that_is_gone_is_told() -> None:
         assert time.monotonic() < deadline
     done = rocelab("status", "--evpn", expect=1)
     assert "leaf1: vni10010 has no tunnel to 10.252.0.2" in done.stdout
+    assert remote_vteps()["leaf1", "10010"] == 0

@@ -1,4 +1,4 @@
-"""Answers to a request for counters: those of each interface, and the kernel's refusals."""
+"""Answers to a request for counters or states: those of each interface, and the kernel's refusals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.kernel.netlink.link_stats import FIELDS, LinkStats
+from lab.kernel.netlink.link_stats import FIELDS, LinkState, LinkStates, LinkStats
 from lab.kernel.netlink.nlmsg import DONE, ERROR, HEADER, attribute
 
 if TYPE_CHECKING:
@@ -78,3 +78,21 @@ def test_a_list_that_the_kernel_cannot_finish_is_an_error(namespace: Answered) -
     """It then says so in the message that ends the list."""
     with pytest.raises(OSError, match=os.strerror(errno.EMSGSIZE)):
         read(namespace, counters(1, 7), code(DONE, errno.EMSGSIZE))
+
+
+def link(index: int, name: str, state: int, mtu: int) -> bytes:
+    """An interface as the kernel answers (RTM_NEWLINK)."""
+    fixed = struct.pack("=BxHiII", socket.AF_UNSPEC, 1, index, 1, 0)
+    about = attribute(3, f"{name}\0".encode()) + attribute(4, struct.pack("=I", mtu)) + attribute(16, bytes([state]))
+    return message(16, fixed + about)
+
+
+def test_the_state_of_each_interface(namespace: Answered) -> None:
+    namespace.kernel.send(link(1, "lo", 0, 65536) + link(2, "eth1", 6, 9000) + link(3, "eth2", 2, 1500))
+    namespace.kernel.send(code(DONE, 0))
+    asked: Namespace = namespace  # type: ignore[assignment]
+    with closing(LinkStates(asked)) as states:
+        found = states.read()
+    assert found == {"lo": LinkState(False, 65536), "eth1": LinkState(True, 9000), "eth2": LinkState(False, 1500)}
+    request = namespace.kernel.recv(1 << 10)
+    assert request.endswith(struct.pack("=HHI", 8, 29, 8)), "without counters"

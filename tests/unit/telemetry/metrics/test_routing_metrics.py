@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from lab.telemetry.metrics.routing_metrics import RoutingMetrics, bfd_samples, bgp_samples
+from lab.telemetry.metrics.routing_metrics import RoutingMetrics, bfd_samples, bgp_samples, vni_samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +47,23 @@ def test_peers_of_bfd() -> None:
         ("frr_bfd_peer_state", ("leaf1", "", "10.0.0.1", ""), 0),
         ("frr_bfd_peer_uptime", ("leaf1", "", "10.0.0.1", ""), 0),
     ]
+
+
+def test_vnis_that_flood() -> None:
+    """FRR has no number of VTEPs for an L3VNI, which floods to nobody."""
+    l2 = {"vni": 10010, "type": "L2", "vxlanIf": "vni10010", "numMacs": 4, "numRemoteVteps": 2, "tenantVrf": "red"}
+    l3 = {
+        "vni": 50010,
+        "type": "L3",
+        "vxlanIf": "vni50010",
+        "numMacs": 1,
+        "numRemoteVteps": "n/a",
+        "tenantVrf": "red",
+    }
+    found = [
+        (family.name, labels, value) for family, labels, value in vni_samples("leaf1", {"10010": l2, "50010": l3})
+    ]
+    assert found == [("frr_bgp_l2vpn_evpn_remote_vteps", ("leaf1", "10010", "L2", "vni10010", "red"), 2)]
 
 
 @contextmanager

@@ -1,0 +1,102 @@
+"""The gauges of a recording that no counter has: their value at each scrape, from what was recorded."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lab.model.load import load_topology
+from lab.model.qos.qos_store import dump_node
+from lab.model.qos.resolve import resolve
+from lab.telemetry.alerts.recorded_states import recorded_states
+from lab.telemetry.read.recording import Recording
+from lab.telemetry.store import recording_folder as files
+from tests.unit.model.qos.fabrics import fabric
+from tests.unit.telemetry.jobs.made_job import HOSTS, steps, with_job
+from tests.unit.telemetry.made import START, STEP, Made
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Found = dict[tuple[str, ...], list[float | None]]
+NETWORK = "{vlan: 10, l2vni: 10010, tenant: red, subnets: [10.1.10.0/24]}"
+TENANT = f"tenants: {{red: {{l3vni: 50010}}}}\n  networks: {{blue: {NETWORK}}}"
+
+
+def states(path: Path, *times: int) -> Found:
+    """The values of each series at samples with these numbers."""
+    at = np.array([START + number * STEP for number in times], np.int64)
+    return {(family.name, *labels): values for family, labels, values in recorded_states(Recording.open(path), at)}
+
+
+def before(made: Made, **links: str) -> None:
+    """What was recorded at the start: the QoS of all nodes, and the state of links of leaf1."""
+    qos = {name: {"qos": dump_node(node)} for name, node in resolve(fabric("paper")).items()}
+    shown = [{"ifname": name, "operstate": state, "mtu": 9000} for name, state in links.items()]
+    files.write_json(made.folder.state("before"), {**qos, "leaf1": {**qos["leaf1"], "links": shown}})
+
+
+def test_links_as_they_were_and_after_each_event(tmp_path: Path) -> None:
+    made = Made(tmp_path / "run", fabric("paper"))
+    before(made, swp1="UP", swp2="DOWN", eth9="UP")
+    made.sample()
+    made.link("leaf1:swp1", up=False)
+    made.sample()
+    made.link("leaf1:swp1", up=True)
+    made.sample()
+    found = states(made.finished(), 0, 1, 2)
+    ups = {labels[1:]: values for labels, values in found.items() if labels[0] == "node_network_up"}
+    assert ups == {("leaf1", "swp1"): [1, 0, 1], ("leaf1", "swp2"): [0, 0, 0]}
+    assert found["node_network_mtu_bytes", "leaf1", "swp1"] == [9000, 9000, 9000]
+
+
+def test_settings_change_when_the_recorder_saw_it(tmp_path: Path) -> None:
+    made = Made(tmp_path / "run", fabric("paper"))
+    before(made)
+    qos = resolve(fabric("paper"))["leaf1"]
+    slow = {name: replace(port, rate=25_000_000) if name == "swp3" else port for name, port in qos.ports.items()}
+    change = {"ns": START + STEP, "nodes": {"leaf1": dump_node(replace(qos, ports=slow))}}
+    files.append_lines(made.folder.configuration, [{"ns": START, "nodes": {}}, change])
+    made.sample()
+    found = states(made.finished(), 0, 1, 2)
+    assert found["node_network_speed_bytes", "leaf1", "swp3"] == [12.5e6, 3.125e6, 3.125e6]
+    assert found["node_network_speed_bytes", "leaf1", "swp1"] == [12.5e6] * 3
+
+
+def forwarding(*vteps: str) -> dict[str, Any]:
+    """The forwarding state of leaf1 with these remote VTEPs."""
+    floods = [{"mac": "00:00:00:00:00:00", "ifname": "vni10010", "dst": vtep} for vtep in vteps]
+    learned = {"mac": "02:00:00:00:00:09", "ifname": "vni10010", "dst": "10.252.0.9"}
+    tunnels = [{"name": "vni10010", "vni": 10010}, {"name": "vni50010", "vni": 50010}, {"name": "swp1"}]
+    return {"leaf1": {"interfaces": tunnels, "fdb": [*floods, learned]}, "leaf2": {"complaint": "silent"}}
+
+
+def test_vteps_are_the_flood_entries_of_networks(tmp_path: Path) -> None:
+    shape = "generate: {shape: leaf-spine, spines: 1, leaves: 2, hosts_per_leaf: 1}"
+    topology = load_topology(f"name: t\n{shape}\nqos: pfc-ecn\noverlay:\n  {TENANT}\n")
+    made = Made(tmp_path / "run", topology)
+    lines = [(START, forwarding("10.252.0.2", "10.252.0.3")), (START + STEP, {}), (START + 2 * STEP, forwarding())]
+    files.append_lines(made.folder.forwarding, [{"ns": ns, "nodes": nodes} for ns, nodes in lines])
+    made.sample()
+    name = "frr_bgp_l2vpn_evpn_remote_vteps"
+    found = {key: values for key, values in states(made.finished(), 0, 1, 2).items() if key[0] == name}
+    assert found == {(name, "leaf1", "10010", "L2", "vni10010", ""): [2, 2, 0]}, "not of VNIs that do not flood"
+
+
+def test_steps_of_a_job_from_the_end_of_each(tmp_path: Path) -> None:
+    made = Made(tmp_path / "run", fabric("paper"))
+    with_job(made, steps([50, 100], {1: 30}), described=False)
+    found = states(made.finished(), 0, 7, 14, 20)
+    late = {key[1]: values for key, values in found.items() if key[0] == "rocelab_job_step_late_seconds"}
+    assert late == {host: [None, *[0.03 if host == "h2" else 0.0] * 3] for host in HOSTS}
+    first, last = found["rocelab_job_step_seconds", "h1", "small", "0"][1:3]
+    assert (first, last) == (0.18, 0.23)
+
+
+def test_a_recording_without_states_has_none(tmp_path: Path) -> None:
+    made = Made(tmp_path / "run", fabric("paper"))
+    made.sample()
+    assert json.dumps(states(made.finished(), 0)) == "{}"
