@@ -10,7 +10,7 @@ from ipaddress import collapse_addresses, ip_interface, ip_network
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference
-from lab.audit.objects.kernel_objects import DROPPING
+from lab.audit.objects.kernel_objects import DROPPING, MAIN
 from lab.audit.objects.routing_objects import MAPPED
 from lab.audit.placement import FEWEST, is_of_most
 from lab.audit.rules.route_widths import RULE
@@ -199,7 +199,8 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
     or over one path of several. A default route does if its node has that of most nodes, too, with a larger metric in
     the same table. Routes that drop packets are returned even if they lead to no node. Routes that together are the
     default route of siblings are not, nor are those that drop packets to an aggregate of networks to which the node
-    has longer routes: it has to discard packets to other addresses in the aggregate (RFC 4632 section 5.1).
+    has longer routes: it has to discard packets to other addresses in the aggregate (RFC 4632 section 5.1). A default
+    route of the main table that drops packets is returned, unless the node has another one with a smaller metric.
     """
     targets = {
         ip_interface(each.address).ip
@@ -225,7 +226,7 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
         usual = [each for each in node.routes if _is_manual(each) and 2 * having[role, _target(each)] > most]
         for route in filter(_is_manual, node.routes):
             is_default = route.prefix.endswith("/0")
-            first = not is_default or any(_precedes(route, each) for each in usual)
+            first = not is_default or any(_precedes(route, each) for each in usual) or _is_first_drop(route, node)
             if 2 * having[role, _target(route)] >= most or not first:
                 continue
             network = ip_network(route.prefix, strict=False)
@@ -233,9 +234,16 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
             if inside and any(_is_part_of(route, each, node) for each in defaults[role].values()):
                 continue
             if is_default or _takes_precedence(route, inside, node):
-                value = f"{PRESENT}: {', '.join(route.next_hops) or route.type}"
+                dropping = route.type in DROPPING  # those of IPv6 have a next hop: the loopback
+                value = f"{PRESENT}: {route.type if dropping else ', '.join(route.next_hops) or route.type}"
                 found.append(Difference.of(name, route, PRESENCE, value, ABSENT, RULE))
     return found
+
+
+def _is_first_drop(route: RouteAudit, node: NodeAudit) -> bool:
+    """Return whether a default route of the main table drops packets, and no other one precedes it."""
+    same = [each for each in node.routes if each.prefix == route.prefix]
+    return route.type in DROPPING and route.table == MAIN and not any(_precedes(each, route) for each in same)
 
 
 def _takes_precedence(route: RouteAudit, targets: Collection[IPv4Address | IPv6Address], node: NodeAudit) -> bool:

@@ -16,8 +16,8 @@ ADDRESS_CAUSES: Final = (
         needs=(crossed_cables.hosts_are_crossed,),
         supports=(address_symptoms.a_ping_is_not_answered,),
         nearby=(
-            "acl-4791", "gid-index", "default-route-lost", "wrong-address", "wrong-gateway", "stale-neighbour",
-            "link-flap", "gray-loss",
+            "acl-4791", "gid-index", "default-route-lost", "static-route", "wrong-address", "wrong-gateway",
+            "stale-neighbour", "link-flap", "gray-loss",
         ),
         rival="wrong-address",
         tell="rocelab lldp, or lldpctl on a switch: the neighbour of {place} is a port of another host",
@@ -88,6 +88,19 @@ ADDRESS_CAUSES: Final = (
         fix="rocelab exec {node} -- ip route replace default via ADDRESS, which is that of {peer_node} on this link",
         words="Its link is up and its address is correct, but it cannot send beyond its own network. The kernel"
         " flushes the routes of an interface that is shut, and does not restore them.",
+    ),
+    Cause(
+        "static-route", "a node has a route that rejects packets to other hosts",
+        needs=(address_symptoms.a_route_rejects,),
+        supports=(address_symptoms.a_ping_is_not_answered,),
+        excludes=(address_symptoms.has_no_address,),
+        nearby=("acl-4791", "gid-index"),
+        rival="default-route-lost",
+        tell="rocelab exec {node} -- ip route show type unreachable, and the same for blackhole, prohibit and throw",
+        fix="rocelab exec {node} -- ip route del TYPE PREFIX, with the type and the prefix of the evidence",
+        words="Its links are up and its addresses are right. A route of type unreachable, prohibit, blackhole or"
+        " throw takes precedence over the one that leads to a neighbour: it is to fewer addresses, or has a lower"
+        " metric.",
     ),
     Cause(
         "wrong-gateway", "a host's default route points to an address that no switch has",

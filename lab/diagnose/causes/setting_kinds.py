@@ -75,7 +75,7 @@ SETTING_KINDS: Final = (
     ),
     _kind(
         "route-differs", "a route or rule takes precedence over those of its siblings", "route,rule", "", _LOSS,
-        SettingReach.NODE, "wrong-gateway default-route-lost routing-loop one-path-only",
+        SettingReach.NODE, "wrong-gateway default-route-lost static-route routing-loop one-path-only",
         "A rule, a typed route or one to fewer addresses is used in place of the learned route.",
     ),
     *(

@@ -6,6 +6,7 @@ from collections import Counter
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Final
 
+from lab.audit.objects.kernel_objects import DROPPING
 from lab.audit.placement import FEWEST
 from lab.diagnose.ip_stacks import DEFAULTS
 from lab.diagnose.symptom import Evidence, Sign
@@ -15,11 +16,13 @@ from lab.diagnose.symptoms.probes import pinging
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from lab.diagnose.facts import PortFacts, WindowFacts
+    from lab.diagnose.facts import PortFacts, Ran, WindowFacts
     from lab.diagnose.ip_stacks import Stack, StackRoute
 
 _SMALL: Final = 1024
 """Octets of a ping that fits every link: IPv6 requires an MTU of 1280 (RFC 8200 section 5)."""
+_THROW: Final = "throw"
+"""The type of routes that end the lookup of a table (ip-route(8)): another table can have a route."""
 
 
 def sends_to_another_mac(facts: WindowFacts) -> Iterator[Sign]:
@@ -151,9 +154,10 @@ def a_switch_port_has_no_address(facts: WindowFacts) -> Iterator[Sign]:
 def has_no_way_to_others(facts: WindowFacts) -> Iterator[Sign]:
     """A NIC has no usable route beyond its own network, while other NICs have one.
 
-    Its route is missing, is a blackhole, or has no cabled interface. If switches route each NIC's link, its host must
-    have a route to every other host. If a host reaches a destination by none of its NICs, each of these NICs has a
-    sign. A NIC whose default route is in another table by intent has none, unless its pings are lost.
+    Its route is missing, or has no cabled interface. One that rejects packets is a cause of its own. If switches
+    route each NIC's link, its host must have a route to every other host. If a host reaches a destination by none of
+    its NICs, each of these NICs has a sign. A NIC whose default route is in another table by intent has none, unless
+    its pings are lost.
     """
     known = {
         nic: stack
@@ -165,18 +169,101 @@ def has_no_way_to_others(facts: WindowFacts) -> Iterator[Sign]:
         version: {nic for nic, stack in known.items() if _leads_beyond(facts, nic, stack, version)}
         for version in (4, 6)
     }
+    fallbacks = _usual_fallbacks(facts)
     moved = _moved_elsewhere(facts, known, {nic.partition(":")[0] for nics in leading.values() for nic in nics})
     for nic, stack in ((nic, stack) for nic, stack in known.items() if nic not in moved):
         seen = [
             _without_default(facts, nic, stack, version)
             for version, nics in leading.items()
             if nics and nic not in nics and (_is_routed(facts, nic) or not _has_another(nic, nics))
-        ]
-        lost = _unreached(facts, nic, stack)
+            and not _rejects(_default(facts, nic, stack, version), fallbacks)
+        ]  # fmt: skip
+        lost = _unreached(facts, nic, stack, fallbacks)
         if lost:
             seen.append(_without_route(facts, nic, stack, lost))
         if seen:
             yield Sign(nic, tuple(seen), 0.95)
+
+
+def a_route_rejects(facts: WindowFacts) -> Iterator[Sign]:
+    """A route of a node's main table rejects packets to other hosts (``unreachable`` and others of ip-route(8)).
+
+    A host has a sign for all addresses of others, and for a default route that rejects while others have a usable
+    one. If most hosts have that route, it is intended for the time without another. A switch has a sign only for
+    ends of pings that were lost. Its default route rejects what it has learned no route to, which is another cause.
+    """
+    lost = _ends_of_lost_pings(facts)
+    fallbacks = _usual_fallbacks(facts)
+    leading = {
+        version: {nic for nic in _nics(facts) if _leads_beyond(facts, nic, _stack_of(facts, nic), version)}
+        for version in DEFAULTS
+    }
+    for node, stack in facts.stacks.items():
+        of_switch = node in facts.switches
+        nics = [nic for nic in _nics(facts) if nic.partition(":")[0] == node]
+        if of_switch or not nics:
+            wanted = [address for address in lost if of_switch and address not in stack.own]
+        elif facts.down.issuperset(port.name for nic in nics for port in facts.links_of(nic)):
+            continue
+        else:
+            wanted = [address for nic, address in facts.addresses.items() if nic.partition(":")[0] != node]
+        rejecting = {
+            address: route for address in wanted
+            if (route := stack.route_to(address)) is not None and _rejects(route, fallbacks)
+            and not (route.prefix in DEFAULTS.values() and of_switch)
+            and not (route.kind == _THROW and stack.defaults_elsewhere)
+        }  # fmt: skip
+        seen = [_rejected(facts, node, rejecting)] if rejecting else []
+        for version, others in leading.items():
+            route = min(_defaults(stack, version), key=lambda each: each.metric, default=None)
+            if nics and others and not rejecting and _rejects(route, fallbacks):
+                seen.append(_rejected(facts, node, {route.prefix: route} if route else {}))
+        if seen:
+            yield Sign(node, tuple(seen), 0.9 if of_switch else 0.95)
+
+
+def _stack_of(facts: WindowFacts, nic: str) -> Stack:
+    return facts.stacks[nic.partition(":")[0]]
+
+
+def _defaults(stack: Stack, version: int) -> list[StackRoute]:
+    return [each for each in stack.routes or () if each.prefix == DEFAULTS[version]]
+
+
+def _rejects(route: StackRoute | None, fallbacks: Collection[StackRoute]) -> bool:
+    """Return whether a route rejects packets, and not only those without another route, as at most hosts."""
+    return route is not None and route.kind in DROPPING and route not in fallbacks
+
+
+def _usual_fallbacks(facts: WindowFacts) -> set[StackRoute]:
+    """Return the default routes that reject packets at most hosts, of at least three."""
+    hosts = {nic.partition(":")[0] for nic in _nics(facts)}
+    having = Counter(
+        route
+        for host in hosts
+        for version in DEFAULTS
+        for route in dict.fromkeys(_defaults(facts.stacks[host], version))
+        if _rejects(route, ())
+    )
+    return {route for route, count in having.items() if count >= FEWEST and 2 * count > len(hosts)}
+
+
+def _ends_of_lost_pings(facts: WindowFacts) -> list[str]:
+    """Return the addresses of both ends of pings that were not answered: the answer can be lost, too."""
+    found: dict[str, None] = {}
+    for ran in facts.ran:
+        if _is_lost_ping(facts, ran):
+            found[ran.argv[-1]] = None
+            found.update({facts.addresses[nic]: None for nic in pinging(facts, ran) if nic in facts.addresses})
+    return list(found)
+
+
+def _rejected(facts: WindowFacts, node: str, rejecting: Mapping[str, StackRoute]) -> Evidence:
+    address, route = next(iter(rejecting.items()))
+    says = f"host addresses that its routes reject: the route to {address} is {route.kind} {route.prefix}"
+    if address == route.prefix:
+        says = f"its default route is {route.kind}; other hosts have one that points to a switch"
+    return Evidence(says=says, of=node, source="ip route", value=len(rejecting), at=facts.end)
 
 
 def _moved_elsewhere(facts: WindowFacts, known: Mapping[str, Stack], hosts: Collection[str]) -> set[str]:
@@ -219,7 +306,7 @@ def _leads_beyond(facts: WindowFacts, nic: str, stack: Stack, version: int) -> b
     )
 
 
-def _unreached(facts: WindowFacts, nic: str, stack: Stack) -> list[str]:
+def _unreached(facts: WindowFacts, nic: str, stack: Stack, fallbacks: Collection[StackRoute]) -> list[str]:
     """Return the addresses of other hosts that a NIC's host has no route to; empty unless its link is routed."""
     host = nic.partition(":")[0]
     if not _is_routed(facts, nic):
@@ -227,13 +314,16 @@ def _unreached(facts: WindowFacts, nic: str, stack: Stack) -> list[str]:
     return [
         address
         for other, address in facts.addresses.items()
-        if other.partition(":")[0] != host and not _is_usable(facts, nic, stack.route_to(address))
+        if other.partition(":")[0] != host
+        and not _is_usable(facts, nic, route := stack.route_to(address))
+        and not _rejects(route, fallbacks)
     ]
 
 
 def _without_default(facts: WindowFacts, nic: str, stack: Stack, version: int) -> Evidence:
     route = _default(facts, nic, stack, version)
-    says = f"has no IPv{version} default route" if route is None else f"its default route is {_written(route)}"
+    by = " and ".join(route.interfaces) or "nothing" if route else ""
+    says = f"has no IPv{version} default route" if route is None else f"its default route is by {by}"
     return Evidence(
         says=f"{says}; other hosts have one that points to a switch", of=nic, source="ip route", value=0, at=facts.end
     )
@@ -243,12 +333,9 @@ def _without_route(facts: WindowFacts, nic: str, stack: Stack, lost: list[str]) 
     route = stack.route_to(lost[0])
     says = f"host addresses without a route, for example {lost[0]}"
     if route is not None:
-        says = f"host addresses that its routes do not reach: the route to {lost[0]} is {_written(route)}"
+        by = " and ".join(route.interfaces) or "nothing"
+        says = f"host addresses that its routes do not reach: the route to {lost[0]} is by {by}"
     return Evidence(says=says, of=nic, source="ip route", value=len(lost), at=facts.end)
-
-
-def _written(route: StackRoute) -> str:
-    return route.kind if route.kind != "unicast" else f"by {' and '.join(route.interfaces) or 'nothing'}"
 
 
 def _default(facts: WindowFacts, nic: str, stack: Stack, version: int) -> StackRoute | None:
@@ -290,12 +377,18 @@ def nobody_answers(facts: WindowFacts) -> Iterator[Sign]:
 def a_ping_is_not_answered(facts: WindowFacts) -> Iterator[Sign]:
     """A host does not answer a ping that is small enough for every link."""
     for ran in facts.ran:
-        if ran.argv[:1] == ("ping",) and ran.exit_code and ran.argv[-1] in facts.addresses.values():
-            size = ran.argv[ran.argv.index("-s") + 1] if "-s" in ran.argv[:-1] else "56"
-            if size.isdigit() and int(size) <= _SMALL:
-                says = f"not answered: {' '.join(ran.argv)}"
-                for nic in pinging(facts, ran):
-                    yield Sign(nic, (Evidence(says=says, of=nic, source="ping", value=0, at=ran.seconds),))
+        if _is_lost_ping(facts, ran):
+            says = f"not answered: {' '.join(ran.argv)}"
+            for nic in pinging(facts, ran):
+                yield Sign(nic, (Evidence(says=says, of=nic, source="ping", value=0, at=ran.seconds),))
+
+
+def _is_lost_ping(facts: WindowFacts, ran: Ran) -> bool:
+    """Return whether a command is a ping of a host, small enough for every link, that was not answered."""
+    if ran.argv[:1] != ("ping",) or not ran.exit_code or ran.argv[-1] not in facts.addresses.values():
+        return False
+    size = ran.argv[ran.argv.index("-s") + 1] if "-s" in ran.argv[:-1] else "56"
+    return size.isdigit() and int(size) <= _SMALL
 
 
 def _mac(facts: WindowFacts, port: str) -> frozenset[str]:

@@ -9,7 +9,9 @@ _MEMBERS: Final = {
     "link-down": ("link-differs", "link-flap", "link-down", "power-lost", "leaf-dies", "rehash-on-failure"),
     "mtu": ("mtu-differs", "mtu-black-hole", "vxlan-mtu", "mtu-not-negotiated"),
     "filter": ("filter-differs", "acl-4791",),
-    "route": ("route-differs", "routing-loop", "default-route-lost", "wrong-gateway", "vtep-unreachable"),
+    "route": (
+        "route-differs", "static-route", "routing-loop", "default-route-lost", "wrong-gateway", "vtep-unreachable",
+    ),
     "paths": ("hash-differs", "one-path-only", "hash-polarisation", "elephant-collision"),
     "neighbour": ("neighbour-differs", "stale-neighbour",),
     "cabling": ("cable-swapped",),

@@ -48,6 +48,22 @@ def test_a_route_that_drops_packets_is_a_difference_wherever_it_leads(kind: str)
     ]
 
 
+@pytest.mark.parametrize("kind", ["throw", "blackhole", "prohibit", "unreachable"])
+@pytest.mark.parametrize(("prefix", "hops"), [("0.0.0.0/0", ()), ("::/0", ("dev lo",))])
+def test_a_default_route_that_drops_packets_is_a_difference_unless_another_comes_first(
+    kind: str, prefix: str, hops: tuple[str, ...]
+) -> None:
+    """Its kind is named: routes of IPv6 that drop packets have a next hop, too."""
+    dropping = RouteAudit(prefix, "main", "", kind, "boot", hops)
+    assert of_hosts({"h3": (default("h3"), dropping)}) == [f"h3 route {prefix} presence present: {kind}"]
+    assert changed("leaf1", lambda node: replace(node, routes=(*node.routes, dropping))) == [
+        ("leaf1", f"route {prefix}", "presence", f"present: {kind}", "absent")
+    ]
+    fallback = replace(dropping, metric="4278198272")
+    assert of_hosts({"h3": (default("h3"), default("h3", prefix="::/0", gateway="fe80::1"), fallback)}) == []
+    assert of_hosts({"h3": (default("h3"), replace(dropping, table="77"))}) == [], "nothing looks it up"
+
+
 def test_a_switch_may_discard_what_is_in_its_aggregate_and_in_no_network_that_it_has_a_route_to() -> None:
     """Of its own networks, or, as a border leaf does, of those of the whole fabric."""
 

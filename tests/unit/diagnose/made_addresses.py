@@ -119,4 +119,14 @@ CASES: list[tuple[str, str, WindowFacts, WindowFacts]] = [
         facts(ran=(SILENCE,), h1={"gateways": {}, "routes": (connected("h1"),)}),
         facts(h1={"routes": (connected("h1"), StackRoute("10.0.0.0/16", interfaces=("eth1",), protocol="bgp"))}),
     ),
+    (
+        "static-route", "h1",
+        facts(
+            ran=(SILENCE,),
+            h1={"routes": (connected("h1"), default("h1"), StackRoute("10.0.0.0/16", "prohibit", protocol="boot"))},
+        ),
+        facts(
+            h1={"routes": (connected("h1"), default("h1"), StackRoute("10.9.0.0/16", "prohibit", protocol="boot"))},
+        ),
+    ),
 ]  # fmt: skip

@@ -184,14 +184,46 @@ def test_a_gateway_of_most_hosts_by_which_no_ping_arrives_has_no_proxy() -> None
 def test_a_default_route_that_refuses_is_none(kind: str) -> None:
     refusing = default("h1", kind=kind, interfaces=(), gateway="", metric=1)
     found = diagnose(facts(h1={"routes": (connected("h1"), default("h1"), refusing)}))
-    assert named(found) == ("default-route-lost", ("h1:eth1",))
-    assert kind in found.causes[0].evidence[0].says
+    assert named(found) == ("static-route", ("h1",))
+    assert f"{kind} 0.0.0.0/0" in found.causes[0].evidence[0].says
+
+
+def test_a_default_route_that_rejects_at_most_hosts_is_for_the_time_without_another() -> None:
+    refusing = default("h1", kind="unreachable", interfaces=(), gateway="", metric=4_278_198_272)
+    every: dict[str, Any] = {host: {"routes": (connected(host), default(host), refusing)} for host in HOSTS}
+    assert diagnose(facts(**every)).causes == ()
+    every["h1"] = {"gateways": {}, "routes": (connected("h1"), refusing)}
+    assert first(facts(**every)) == ("default-route-lost", ("h1:eth1",))
+
+
+def test_a_default_route_of_ipv6_that_rejects_is_found_where_others_have_one() -> None:
+    usable = StackRoute("::/0", "unicast", ("eth1",), "fe80::1", 100, "ra")
+    every: dict[str, Any] = {host: {"routes": (connected(host), default(host), usable)} for host in HOSTS}
+    every["h2"] = {"routes": (connected("h2"), default("h2"), usable, replace(usable, kind="prohibit", metric=1))}
+    found = diagnose(facts(**every))
+    assert named(found) == ("static-route", ("h2",))
+    assert "prohibit" in found.causes[0].evidence[0].says
+
+
+@pytest.mark.parametrize("kind", ["blackhole", "unreachable", "prohibit", "throw"])
+def test_a_route_of_a_switch_that_rejects_is_the_cause_of_pings_that_are_lost(kind: str) -> None:
+    learned = StackRoute("10.0.0.0/31", "unicast", ("swp1",), "", 20, "bgp")
+    rejecting = StackRoute("10.0.0.0/31", kind, protocol="boot")
+    lost = facts(ran=(SILENCE,), leaf2={"routes": (learned, rejecting)})
+    assert named(diagnose(lost)) == ("static-route", ("leaf2",))
+    assert diagnose(lost).causes[0].confidence == 0.9
+    assert diagnose(facts(leaf2={"routes": (learned, rejecting)})).causes == (), "no packet is lost"
+    beside = replace(rejecting, prefix="10.0.0.0/24")
+    summary = facts(ran=(SILENCE,), leaf2={"routes": (learned, connected("h5"), beside)})
+    assert diagnose(summary).causes == (), "the longer routes are used"
+    unlearned = StackRoute("0.0.0.0/0", kind, protocol="static")
+    assert diagnose(facts(ran=(SILENCE,), leaf2={"routes": (unlearned,)})).causes == ()
 
 
 def test_a_route_to_some_hosts_that_refuses_is_found_beside_a_right_default_route() -> None:
     refusing = StackRoute("10.0.0.8/29", "blackhole", protocol="boot")
     found = diagnose(facts(h1={"routes": (connected("h1"), default("h1"), refusing)}))
-    assert named(found) == ("default-route-lost", ("h1:eth1",))
+    assert named(found) == ("static-route", ("h1",))
     assert (found.causes[0].evidence[0].value, found.causes[0].evidence[0].source) == (4, "ip route")
 
 
