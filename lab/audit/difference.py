@@ -24,6 +24,8 @@ PRESENCE: Final = "presence"
 UNLIKE: Final = "another one than "
 """The beginning of an expected value that only has to differ from that of other nodes, whose names follow."""
 ANSWER: Final = "answer"
+UNPROTECTED: Final = f"{ABSENT}: only timers of routing notice a dead link"
+"""The value of a BFD session that one end of a link, or both, do not have."""
 _OF_KERNEL: Final = frozenset(
     {"interface", "address", "rule", "qdisc", "filter", "route", "neighbour", "fdb", "vlan"}
 )
@@ -131,8 +133,13 @@ def _of_objects(
     for some, value, expected in ((gone, ABSENT, PRESENT), (new, PRESENT, ABSENT)):
         for each in some:
             if not isinstance(each, FrrLineAudit) and not _follows(moved, each):
-                have, want = (described(each) if said == PRESENT else said for said in (value, expected))
+                have, want = (described(each) if said == PRESENT else _absence(each) for said in (value, expected))
                 yield Difference.of(node.name, each, PRESENCE, have, want, against)
+
+
+def _absence(missing: AuditedObject) -> str:
+    """Return that an object is absent, and what follows if nothing else shows that."""
+    return UNPROTECTED if isinstance(missing, BfdSessionAudit) else ABSENT
 
 
 def _is_lost(earlier: AuditedObject) -> bool:

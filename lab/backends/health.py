@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from lab.model.topology import Node, Topology
     from lab.routing.daemons import Router
 
-Liveness: TypeAlias = Literal["up", "starting", "down"]
-"""The state of a BFD session; a session that may still be coming up is ``starting``."""
+Liveness: TypeAlias = Literal["up", "starting", "down", "absent"]
+"""The state of a BFD session. One that may still be coming up is ``starting``, and one that is missing ``absent``."""
 
 _BFD_START: Final = 5.0
 """Seconds: three packets each way at the rate of a session that is not up, and a margin for busy machines."""
@@ -64,7 +64,7 @@ class NodeHealth:
         up = all(interface.up for interface in self.interfaces.values())
         peers = all(session.established for session in self.sessions) and all(each.full for each in self.neighbours)
         verbs = all(state == "ACTIVE" for state in self.rdma.values())
-        live = all(self.daemons.values()) and "down" not in self.bfd.values()
+        live = all(self.daemons.values()) and not {"down", "absent"} & {*self.bfd.values()}
         live = live and (self.tree is None or all(port.state in SETTLED for port in self.tree.ports))
         return not self.complaint and up and peers and verbs and live
 
@@ -166,7 +166,13 @@ def _ask(
     for each in filter(lambda each: each.full, adjacent):
         ages[each.interface] = min(ages.get(each.interface, each.uptime), each.uptime)
     return peers, {
-        interface: "up" if up.get(interface) else "starting" if age < grace else "down"
+        interface: "up"
+        if up.get(interface)
+        else "starting"
+        if age < grace
+        else "down"
+        if interface in up
+        else "absent"
         for interface, age in ages.items()
     }
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from lab.audit.comparisons.frr_lines import is_definition
 from lab.audit.rules.route_widths import ADVERTISED, LEARNED
 from lab.diagnose.causes.route_fixes import is_unlearned
-from lab.diagnose.causes.setting_kinds import is_missing_interface, is_new, kind_of
+from lab.diagnose.causes.setting_kinds import is_missing_interface, is_new, is_shutdown, kind_of
 from lab.model.topology import Role
 from lab.routing.paths.distance import distances
 
@@ -41,8 +41,17 @@ _OF_CLASSES: Final = frozenset({
 _DROPPING: Final = re.compile(r"\b(blackhole|unreachable|prohibit|throw)\b")
 """Types of routes that drop packets (ip-route(8))."""
 _IPV6_OFF: Final = re.compile(r"\.disable_ipv6$")
-_ROUTER_ID: Final = re.compile(r"^frr router (?:isis \S+ / net|ospf6? / ospf6? router-id)$")
+_OF_VRF: Final = r"(?: (?:vrf|view) \S+)?"
+_ROUTER_ID: Final = re.compile(
+    rf"^frr (?:router isis \S+{_OF_VRF} / net|router ospf6?{_OF_VRF} / ospf6? router-id|(?:ip )?router-id)(?: |$)"
+)
 """The line that identifies a switch to OSPF or IS-IS: if two have the same, the routes of any switch may be wrong."""
+_BGP_ID: Final = re.compile(rf"^frr router bgp \d+{_OF_VRF} / bgp router-id(?: |$)")
+"""The line that identifies a switch to its peers of BGP, which must not have the same (RFC 4271 section 6.2)."""
+_NET: Final = " / net"
+"""The end of the name of a line that has the area of a switch as well (ISO 10589 section 7.1)."""
+_OF_SYSTEM: Final = 4
+"""The groups of digits of a NET after its area: those of the system, and the selector."""
 _FORWARDING: Final = {"net.ipv4.ip_forward": "ip forwarding", "net.ipv6.conf.all.forwarding": "ipv6 forwarding"}
 """Sysctls that zebra shows as a line of its configuration, and sets if the line is typed."""
 _SHOWN: Final = 4
@@ -66,9 +75,10 @@ def takes_sessions_down(setting: DifferingSetting, session: DifferingSetting) ->
     IPv6 link-local addresses (RFC 5549), which no route leads elsewhere.
     """
     kind = kind_of(setting)
-    if kind is None or kind.cause in _OF_CLASSES or is_state(setting) or is_unlearned(setting):
-        return False
-    if setting.kind == "bgp session":
+    if is_shutdown(setting) and is_state(setting):  # the other end follows: of BGP with its session of BFD
+        return not is_shutdown(session) and session.kind in {setting.kind, "bfd session"}
+    of_classes = kind is None or kind.cause in _OF_CLASSES
+    if of_classes or is_state(setting) or is_unlearned(setting) or setting.kind == "bgp session":
         return False
     if is_quiet(setting):
         return session.kind == "bfd session" and bool(_OF_BFD.search(setting.object))
@@ -80,8 +90,24 @@ def takes_sessions_down(setting: DifferingSetting, session: DifferingSetting) ->
 
 
 def is_quiet(setting: DifferingSetting) -> bool:
-    """Return whether a setting is a line of FRR's configuration that takes no path away."""
-    return setting.kind == "frr" and bool(_QUIET_LINE.search(setting.object))
+    """Return whether a setting is a line of FRR's configuration that takes no path away.
+
+    One that identifies its switch takes none if no other switch has the same value.
+    """
+    if setting.kind != "frr":
+        return False
+    return bool(_QUIET_LINE.search(setting.object)) or (is_identity(setting) and not setting.shared)
+
+
+def is_identity(setting: DifferingSetting) -> bool:
+    """Return whether a setting is a line of FRR's configuration that only identifies its switch.
+
+    A NET of IS-IS with another area is none.
+    """
+    if setting.object.endswith(_NET):
+        area, other = (value.split(".")[:-_OF_SYSTEM] for value in (setting.value, setting.expected))
+        return setting.shared or area == other
+    return bool(_ROUTER_ID.search(setting.object) or _BGP_ID.search(setting.object))
 
 
 def _peer_of(session: DifferingSetting) -> str:
@@ -234,7 +260,7 @@ def without_details(
     }
     absent = {f"{each.node}:{each.interface}" for each in settings if _is_lost_session(each)}
     members = [each for each in settings if (each.kind, each.setting) == ("interface", "master")]
-    identities = [each for each in routing if each.kind == "frr" and _ROUTER_ID.search(each.object)]
+    identities = [each for each in routing if each.shared and _ROUTER_ID.search(each.object)]
     joined = {(each.node, each.interface) for each in members}
     stopped = {(each.node, _FORWARDING.get(words_of(each)[0], "")) for each in settings if each.kind == "sysctl"}
 

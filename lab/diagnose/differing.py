@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.audit.comparisons.intended import Intentions
 from lab.audit.comparisons.siblings import SIBLINGS
-from lab.audit.difference import ABSENT, PLAN, PRESENCE, Difference, first_of_each
+from lab.audit.difference import ABSENT, PLAN, PRESENCE, UNLIKE, Difference, first_of_each
 from lab.audit.placement import FabricRoles
 from lab.audit.rules.address_rules import OF_ANY_VALUE
 from lab.audit.rules.route_widths import RULE, drained_switches
@@ -75,6 +75,8 @@ class DifferingSetting:
     """Whether one node of its role may have it by intent, like a neighbour outside of the fabric."""
     harmless: bool = False
     """Whether it changes nothing for packets as it is, like a neighbour entry with the right MAC."""
+    shared: bool = False
+    """Whether another node has the same value, which has to be its own, like a router ID."""
     touches: tuple[str, ...] = ()
     """Causes and effects on packets at its place, and evidence there without a cause; empty if no effect is seen."""
 
@@ -96,10 +98,11 @@ def with_differences(
         differences = differences_without_plan(replace(moment.state, nodes=known), recording.topology)
     except ValueError as error:  # of a prefix or an address that is none
         raise invalid(recording.folder.audit, "is damaged") from error
+    shared = {(each.node, each.object) for each in differences if each.expected.startswith(UNLIKE)}
     wrong = {(each.node, each.object) for each in differences if each.kind == "route"}
     if plan and moment.drift is not None:  # first: the plan's value is more exact than that of siblings
         planned = [each for each in moment.drift if each.node in known]
-        differences = first_of_each([*planned, *_unplanned(differences)])
+        differences = first_of_each([*planned, *_unplanned(differences, planned)])
     places = _places_of(found)
     placement = FabricRoles(recording.topology)
     intentions = Intentions(known, placement)
@@ -119,6 +122,7 @@ def with_differences(
             handle=handles.get((each.node, each.object), 0),
             intended=intentions.is_possible(each),
             harmless=intentions.is_harmless(each),
+            shared=(each.node, each.object) in shared,
         )
         for each in _explained(differences)
         if not _follows_from(cables, each)
@@ -209,15 +213,18 @@ def _explained(differences: Sequence[Difference]) -> list[Difference]:
     ]
 
 
-def _unplanned(differences: Iterable[Difference]) -> list[Difference]:
+def _unplanned(differences: Iterable[Difference], planned: Sequence[Difference]) -> list[Difference]:
     """Leave out manual routes that take precedence, interfaces without an address, and lines that siblings lack.
 
     The plan has them, like the lines of a topology's ``frr``, or lists them itself. The same holds for lines of FRR
-    that the other end of a link has otherwise.
+    that the other end of a link has otherwise, and for sessions of BFD that are missing: the plan has their peer.
     """
+    absent = {(each.node, each.interface, each.value) for each in planned if each.kind == "bfd session"}
 
     def is_planned(each: Difference) -> bool:
         if each.kind == "frr" or each.object == f"{OF_ANY_VALUE}{each.interface}":
+            return True
+        if each.kind == "bfd session" and (each.node, each.interface, each.value) in absent:
             return True
         return each.against == RULE and each.kind == "route" and (each.field, each.expected) == (PRESENCE, ABSENT)
 

@@ -14,7 +14,15 @@ from lab.audit.difference import PRESENT
 from lab.audit.objects.routing_objects import BFD_SHUTDOWN
 from lab.diagnose.causes.route_fixes import is_unlearned
 from lab.diagnose.causes.setting_fixes import EITHER, remedies
-from lab.diagnose.causes.setting_kinds import INFERRED, SettingReach, is_missing_interface, kind_of
+from lab.diagnose.causes.setting_kinds import (
+    INFERRED,
+    SHUTDOWN,
+    SettingReach,
+    is_missing_interface,
+    is_shut_port,
+    is_shutdown,
+    kind_of,
+)
 from lab.diagnose.consequences import DRAINED, FEWER_ROUTES, TIMERS, is_quiet, is_state, peer_of, takes_sessions_down
 from lab.diagnose.conservation.locations import PacketEffect
 from lab.diagnose.diagnosis import DiagnosisOutcome, Found
@@ -114,6 +122,8 @@ def _with_remedy(cause: Found, found: Diagnosis, paths: RoutePaths) -> Found:
         and not (is_state(each) or is_unlearned(each))
         and any(matches(place, _place_of(each)) for place in cause.places)
     ]
+    if (shut := [each for each in mine if is_shut_port(each)]) and len(cause.places) == 1:
+        cause = _of_shut_ports(cause, shut, found.end)
     used = [each for each in mine if not _is_definition(each)]
     ports = {_place_of(each) for each in used or mine}
     if len(ports) == 1 and len(cause.places) == 1 and {port.partition(":")[0] for port in ports} == {*cause.places}:
@@ -124,6 +134,18 @@ def _with_remedy(cause: Found, found: Diagnosis, paths: RoutePaths) -> Found:
     if cause.fault and commands and all(command.removeprefix(EITHER).startswith("rocelab") for command in commands):
         return replace(cause, fix="; ".join(commands[:_FIXES]))
     return cause
+
+
+def _of_shut_ports(cause: Found, shut: Sequence[DifferingSetting], at: float) -> Found:
+    """Return a link that is down, whose place is the one of its ends that an administrator shut."""
+    ports = dict.fromkeys(map(_place_of, shut))
+    (place,) = cause.places
+    if len(ports) != 1 or not {*ports} < {*place.split("--")}:
+        return cause
+    by_frr = any(each.kind == "frr" for each in shut)
+    title = f"a port is administratively shut down, {'by FRR' if by_frr else 'in the kernel'}"
+    evidence = (*(_evidence(each, at) for each in shut), *cause.evidence)[:_LINES]
+    return replace(cause, places=tuple(ports), title=title, evidence=evidence)
 
 
 def _is_of(cause: Found, setting: DifferingSetting) -> bool:
@@ -252,6 +274,12 @@ def _level(suspects: _Suspects, effects: Sequence[_Effect], topology: Topology) 
         return _AT_ITS_PLACE
     unknown = [each for each in effects if each.effect in {None, PacketEffect.REORDER}]
     unknown = [each for each in unknown if each.ping or not suspects.kind.pings]
+    if (
+        suspects.kind.cause == SHUTDOWN
+        and unknown
+        and all(_is_end(suspects, each.place, topology) for each in unknown)
+    ):
+        return _AT_ITS_PLACE
     if not unknown or not (suspects.kind.effects or suspects.kind.pings):
         return 0.0
     links = topology.links_of(suspects.node)
@@ -259,6 +287,13 @@ def _level(suspects: _Suspects, effects: Sequence[_Effect], topology: Topology) 
     if any(node in near for each in unknown for node in _nodes(each.place)):
         return _NEARBY
     return _ANYWHERE
+
+
+def _is_end(suspects: _Suspects, place: str, topology: Topology) -> bool:
+    """Return whether a place is one of the ends of a link of suspects: sessions were lost there."""
+    node, _, interface = place.partition(":")
+    ends = {place, node, peer_of(topology, node, interface)} if place else set()
+    return suspects.place in ends or suspects.place in {end.partition(":")[0] for end in ends}
 
 
 def _without_consequences(suspects: Sequence[_Suspects], paths: RoutePaths) -> list[_Suspects]:
@@ -269,7 +304,7 @@ def _without_consequences(suspects: Sequence[_Suspects], paths: RoutePaths) -> l
     """
     unintended = [each for each in suspects if not all(one.intended for one in each.settings)]
     suspects = unintended or suspects
-    states = [each for each in suspects if all(map(is_state, each.settings))]
+    states = [each for each in suspects if all(is_state(one) and not is_shutdown(one) for one in each.settings)]
     routes = [each for each in suspects if all(map(is_unlearned, each.settings))]
     others = [each for each in suspects if each not in states and each not in routes]
     sessions = [each for each in others if each.kind.cause == _OF_SESSIONS and not _is_timer(each)]
@@ -333,6 +368,9 @@ def _is_explained(cause: Found, likely: Iterable[_Suspects], topology: Topology)
 
 
 def _evidence(setting: DifferingSetting, at: float) -> Evidence:
+    if is_shutdown(setting) or is_shut_port(setting):
+        says = f"{setting.object}: administratively shut down ({setting.against})"
+        return Evidence(says=says, of=_place_of(setting), source="settings", value=1, at=at)
     differs = f"{setting.setting} is {setting.value}, and not {setting.expected} ({setting.against})"
     return Evidence(says=f"{setting.object}: {differs}", of=_place_of(setting), source="settings", value=1, at=at)
 

@@ -14,6 +14,8 @@ MAPPED: Final = "169.254.0.1"
 """FRR's gateway for next hops of the other family (RFC 8950)."""
 ESTABLISHED: Final = "Established"
 """The state of a BGP session that is up (RFC 4271 section 8.2.2)."""
+BGP_SHUTDOWN: Final = "Idle (Admin)"
+"""The state of a BGP session that an administrator shut at this end, as FRR's summary has it."""
 BFD_UP: Final = "up"
 BFD_SHUTDOWN: Final = "shutdown"
 """The status of a BFD session that an administrator shut, here or in its profile (RFC 5880 section 6.8.16)."""
@@ -54,7 +56,7 @@ class BgpSessionAudit(AuditedObject):
     vrf: str
     """"" for the default VRF."""
     state: str
-    """By RFC 4271 section 8.2.2."""
+    """By RFC 4271 section 8.2.2, or that an administrator shut it."""
     remote_as: int
     local_as: int
     hold_time: float

@@ -9,6 +9,7 @@ from lab.audit.audited import UnreadPart
 from lab.audit.objects.routing_objects import (
     BFD_STARTING,
     BFD_UP,
+    BGP_SHUTDOWN,
     BfdSessionAudit,
     BgpSessionAudit,
     DaemonAudit,
@@ -86,7 +87,7 @@ def _session(peer: str, vrf: str, shown: Mapping[str, Any]) -> BgpSessionAudit:
     return BgpSessionAudit(
         peer=peer,
         vrf=vrf,
-        state=str(shown["bgpState"]),
+        state=BGP_SHUTDOWN if shown.get("adminShutDown") is True else str(shown["bgpState"]),
         remote_as=int(shown.get("remoteAs", 0)),
         local_as=int(shown.get("localAs", 0)),
         hold_time=shown.get("bgpTimerHoldTimeMsecs", 0) / _MS,

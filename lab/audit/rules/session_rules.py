@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, unread_kinds
+from lab.audit.difference import PRESENCE, PRESENT, UNPROTECTED, Difference, unread_kinds
 from lab.audit.objects.kernel_objects import MAIN
 from lab.audit.objects.routing_objects import BFD_STARTING, BFD_UP, ESTABLISHED
 from lab.audit.rules.route_widths import RULE
@@ -42,7 +42,8 @@ def of_bfd(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Itera
         else:
             yield Difference(
                 node=there.name, kind="bfd session", object=f"bfd session {peer.interface}", field=PRESENCE,
-                value=ABSENT, expected=PRESENT, against=RULE, interface=peer.interface,
+                value=UNPROTECTED, expected=f"{PRESENT}, as at {node.name}:{bfd.interface}", against=RULE,
+                interface=peer.interface,
             )  # fmt: skip
 
 

@@ -84,6 +84,7 @@ def _show(fabric: Fabric, nodes: list[NodeHealth], tree: SpanningTree | None) ->
         show_tree(tree)
     elif fabric.topology.has_bgp:
         stdout.print(table("sessions", peers, sessions))
+    _show_unprotected(fabric, nodes)
     adjacent = [
         (node.name, n.interface, n.description, n.protocol, n.state, node.bfd.get(n.interface, "-"),
          format_time(n.uptime))
@@ -108,6 +109,17 @@ def _show(fabric: Fabric, nodes: list[NodeHealth], tree: SpanningTree | None) ->
     devices = [(node.name, device, state) for node in nodes for device, state in node.rdma.items()]
     if devices:
         stdout.print(table("RDMA devices", ("host", "device", "state"), devices))
+
+
+def _show_unprotected(fabric: Fabric, nodes: list[NodeHealth]) -> None:
+    """Print the links without BFD at one end or both: only timers of routing notice that one is dead."""
+    ends = {f"{node.name}:{port}": state for node in nodes for port, state in node.bfd.items()}
+    for link in fabric.topology.links:
+        absent = [str(end) for end in link.ends if ends.get(str(end)) == "absent"]
+        if absent:
+            lack = "neither end has" if len(absent) > 1 else f"{absent[0]} does not have"
+            text = f"{link.a}--{link.b}: {lack} a BFD session, and only timers of routing notice a dead link"
+            stdout.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _rate(fabric: Fabric, link: Link) -> int:

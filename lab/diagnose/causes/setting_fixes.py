@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.audit.comparisons.frr_lines import is_definition
 from lab.audit.difference import ABSENT, ANSWER, PRESENT, UNLIKE
-from lab.audit.objects.routing_objects import MAPPED
+from lab.audit.objects.routing_objects import BGP_SHUTDOWN, MAPPED
 from lab.audit.placement import ADDRESS, generic
 from lab.audit.rules.route_widths import ADVERTISED, ADVERTISED_BY
 from lab.diagnose.causes.route_fixes import is_unlearned, leading, of_route
@@ -251,6 +251,9 @@ def _of_session(setting: DifferingSetting, words: list[str]) -> str:
         why = "see the reason, and use BFD at both ends"
     elif setting.setting.endswith("prefixes"):
         why = "look for a route map or a prefix list, here or at the other end"
+    elif setting.value == BGP_SHUTDOWN:
+        why = "find the line that shuts the session, its peer group or all of BGP, and remove it"
+        shown = "show running-config"
     elif setting.setting == "state":
         why = "see the reason of the last reset, and correct the session here or at the other end"
     else:

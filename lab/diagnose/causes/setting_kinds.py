@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from lab.audit.objects.routing_objects import BFD_SHUTDOWN, BGP_SHUTDOWN
 from lab.diagnose.conservation.locations import PacketEffect
 
 if TYPE_CHECKING:
@@ -44,6 +45,12 @@ class SettingKind:
     """Whether it affects pings only."""
 
 
+SHUTDOWN: Final = "session-shutdown"
+"""The cause of what ``is_shutdown`` is."""
+_SHUTTING: Final = re.compile(r"^(?:neighbor \S+ |bgp )?shutdown(?: message .*)?$")
+"""A line of FRR's configuration that shuts sessions."""
+_SHUT_PORT: Final = re.compile(r"^frr interface \S+ / shutdown$")
+"""The line by which FRR shuts a port."""
 _HOOK: Final = "ffff:fff1"
 """The parent of clsact and ingress, TC_H_CLSACT (<linux/pkt_sched.h>)."""
 _LOSS: Final = frozenset({PacketEffect.VANISH, PacketEffect.DROP})
@@ -124,6 +131,10 @@ SETTING_KINDS: Final = (
         "Routes over this session are missing, or are not those of its siblings.",
     ),
     _kind(
+        SHUTDOWN, "a routing session is administratively shut down", "", "", _LOSS, SettingReach.NODE,
+        "one-path-only", "No packet of others leads over it, and it comes back by a command only.",
+    ),
+    _kind(
         "daemon-silent", "a routing daemon does not answer", "node", r"^(zebra|\w+d)$", _LOSS, SettingReach.NODE,
         "daemon-killed daemon-stopped", "It accepts requests for its configuration, and answers none.",
     ),
@@ -192,8 +203,10 @@ def kind_of(setting: DifferingSetting) -> SettingKind | None:
     """Return the kind of a setting; None for one that cannot disturb RDMA."""
     if setting.harmless:
         return None
-    if is_missing_interface(setting):
+    if is_missing_interface(setting) or is_shut_port(setting):
         return next(each for each in SETTING_KINDS if each.cause == "link-differs")
+    if is_shutdown(setting):
+        return next(each for each in SETTING_KINDS if each.cause == SHUTDOWN)
     names = {"sysctl": setting.object.partition(" ")[2], "node": setting.object}
     name = names.get(setting.kind, setting.setting)
     kind = "filter" if is_filter_hook(setting) else setting.kind
@@ -203,6 +216,26 @@ def kind_of(setting: DifferingSetting) -> SettingKind | None:
 def is_missing_interface(setting: DifferingSetting) -> bool:
     """Return whether a setting is an interface that does not exist: of a port, its cable is gone, too."""
     return (setting.kind, setting.setting) == ("interface", "presence") and setting.value.startswith("absent")
+
+
+def is_shut_port(setting: DifferingSetting) -> bool:
+    """Return whether an administrator shut a port, by FRR's configuration or in the kernel."""
+    if setting.kind == "frr":
+        return is_new(setting) and bool(_SHUT_PORT.search(setting.object))
+    return (setting.kind, setting.setting, setting.value) == ("interface", "up", "no")
+
+
+def is_shutdown(setting: DifferingSetting) -> bool:
+    """Return whether an administrator shut a routing session, or all of a daemon, at its end.
+
+    In FRR's configuration, the line ends with ``shutdown``, of a neighbour, a peer group, a peer or profile of BFD,
+    or of all of BGP. A message to the peer can follow.
+    """
+    if setting.kind == "frr":
+        line = setting.object.rpartition(" / ")[2].removeprefix("frr ")
+        return is_new(setting) and not is_shut_port(setting) and bool(_SHUTTING.search(line))
+    shut = {"bgp session": BGP_SHUTDOWN, "bfd session": BFD_SHUTDOWN}.get(setting.kind)
+    return setting.setting in {"state", "status"} and setting.value == shut
 
 
 def is_filter_hook(setting: DifferingSetting) -> bool:

@@ -28,7 +28,9 @@ _MEMBERS: Final = {
         "dcqcn-off-on-one-host", "ecn-without-cc", "cnp-lost", "cnp-in-lossy-class", "cc-parameters-differ",
         "ack-starved-by-pfc",
     ),
-    "session": ("session-differs", "daemon-silent", "daemon-killed", "daemon-stopped", "evpn-af-missing"),
+    "session": (
+        "session-differs", "session-shutdown", "daemon-silent", "daemon-killed", "daemon-stopped", "evpn-af-missing",
+    ),
     "overlay": ("bridge-differs",
         "evpn-vni-mismatch", "evpn-rt-mismatch", "evpn-no-imet", "gateway-mac-conflict", "esi-mismatch",
         "spine-as-bottleneck",

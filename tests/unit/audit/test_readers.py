@@ -201,6 +201,9 @@ def test_bgp_sessions_of_all_vrfs() -> None:
     assert (one.peer, one.vrf, one.state, one.hold_time, one.dropped) == ("swp1", "", "Active", 9.0, 2)
     assert (one.last_reset, one.reset_age, one.prefixes) == ("BFD down received", 4.0, {"ipv4Unicast": 4})
     assert (other.peer, other.vrf) == ("10.0.0.1", "red")
+    (shut,) = parse_neighbors({"default": {"swp1": peer | {"bgpState": "Idle", "adminShutDown": True}}})
+    (failed,) = parse_neighbors({"default": {"swp1": peer | {"bgpState": "Idle"}}})
+    assert (shut.state, failed.state) == ("Idle (Admin)", "Idle")
 
 
 def test_a_policy_of_ipsec_is_a_filter() -> None:

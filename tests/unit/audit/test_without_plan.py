@@ -454,6 +454,9 @@ def test_a_bfd_session_that_only_one_end_has_is_missing_at_the_other(here: tuple
     found = [(each.node, each.interface, each.field) for each in differences_without_plan(state, TOPOLOGY)]
     both = [("spine1", "swp1", "status"), ("leaf1", "swp1", "status")]
     assert sorted(found) == (sorted(both) if here else [("leaf1", "swp1", "presence")])
+    said = {(each.value, each.expected) for each in differences_without_plan(state, TOPOLOGY)}
+    missing = ("absent: only timers of routing notice a dead link", "present, as at spine1:swp1")
+    assert said == ({("down", "up")} if here else {missing})
 
 
 @pytest.mark.parametrize(("node", "port"), [("leaf1", "swp3"), ("h3", "eth1")])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lab.backends import health
+from lab.cli.fabrics import status
 from lab.errors import OperationFailed
 from lab.kernel.netlink.routes import DefaultRoute
 from lab.model.addressing import plan_addresses
@@ -67,6 +68,40 @@ def test_the_table_of_status_does_not_advise_to_look_at_itself(monkeypatch: pyte
 
     (leaf,) = (node for node in examined(monkeypatch, sessions) if node.name == "leaf1")
     assert leaf.complaint == "leaf1: vtysh does not answer"
+
+
+def test_a_bfd_session_that_is_not_there_is_absent_and_one_without_its_other_end_down(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A session of BGP can be too young to have one."""
+    text = "name: way\ngenerate: {shape: leaf-spine, spines: 2, leaves: 2, hosts_per_leaf: 1, rdma: false}\n"
+    topology = load_topology(text)
+    live = {"spine1": {"swp1": False, "swp2": True}, "leaf1": {"swp2": True}, "leaf2": {"swp1": True}}
+    monkeypatch.setattr(health, "liveness", lambda router: live.get(router.name, {}))
+    young = {"spine2": 1.0}
+
+    def sessions(router: Any, _: str = "") -> list[BgpSession]:
+        uptime = young.get(router.name, 60.0)
+        return [BgpSession(port, "", "Established", 5, uptime) for port in ("swp1", "swp2")]
+
+    monkeypatch.setattr(health, "sessions", sessions)
+    found = {
+        name: health._ask(SimpleNamespace(name=name), topology, ())[1]  # type: ignore[arg-type]
+        for name in ("spine1", "spine2", "leaf1", "leaf2")
+    }
+    assert found == {
+        "spine1": {"swp1": "down", "swp2": "up"}, "spine2": {"swp1": "starting", "swp2": "starting"},
+        "leaf1": {"swp1": "absent", "swp2": "up"}, "leaf2": {"swp1": "up", "swp2": "absent"},
+    }  # fmt: skip
+    nodes = [health.NodeHealth(name, topology.node(name).role, {}, (), bfd, {}, {}) for name, bfd in found.items()]
+    assert [node.name for node in nodes if node.healthy] == ["spine2"]
+    unprotected: Any = SimpleNamespace(topology=topology)
+    status._show_unprotected(unprotected, nodes)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(",")[0] for line in lines] == [
+        "leaf1:swp1--spine1:swp1: leaf1:swp1 does not have a BFD session",
+        "leaf2:swp2--spine2:swp2: leaf2:swp2 does not have a BFD session",
+    ]
 
 
 GATEWAY = "10.0.0.0"

@@ -238,12 +238,36 @@ def test_neighbours_of_a_port_follow_from_its_bridge_at_either_end_of_the_link()
 @pytest.mark.parametrize("line", ["router isis fabric / net", "router ospf / ospf router-id"])
 def test_routes_of_any_switch_follow_from_a_name_that_another_switch_has(line: str) -> None:
     """leaf4 took the name of leaf3: routes to leaf3 are wrong, whose shortest paths do not have leaf4."""
-    name = differs("leaf2", "frr", line, "value", value="3", expected="another one than leaf1")
+    name = replace(
+        differs("leaf2", "frr", line, "value", value="49.1.a.b.c.00", expected="another one than leaf1"), shared=True
+    )
     lost = differs("spine1", "route", "10.9.0.0/31 metric 20", value="absent", expected="present: protocol isis")
     paths = RoutePaths(TOPOLOGY, {ip_network("10.9.0.0/31"): ["leaf1"]})
     assert [each.object for each in without_details([name, lost], paths)] == [name.object]
     other = replace(name, object="frr router isis fabric / metric-style narrow")
     assert len(without_details([other, lost], paths)) == 2
+
+
+@pytest.mark.parametrize("line", [
+    "router bgp 7 / bgp router-id", "router bgp 7 vrf red / bgp router-id", "router isis fabric / net",
+    "router ospf / ospf router-id", "router ospf6 / ospf6 router-id", "ip router-id",
+])  # fmt: skip
+def test_a_name_of_a_switch_that_no_other_has_explains_no_route_and_no_session(line: str) -> None:
+    name = differs("leaf2", "frr", line, "value", value="49.0001.9.9.9.00", expected="49.0001.2.2.2.00")
+    lost = differs("leaf2", "route", "10.9.0.0/31 metric 20", value="absent", expected="present: protocol isis")
+    session = differs("leaf2", "bgp session", "swp1", "state", value="Active", expected="Established")
+    paths = RoutePaths(TOPOLOGY, {ip_network("10.9.0.0/31"): ["leaf1"]})
+    filtered = differs("leaf2", "frr", "router bgp 7 / neighbor swp1 route-map NEW in", interface="swp1")
+    found = without_details([name, filtered, lost], paths)
+    assert [(each.object, bool(each.touches)) for each in found] == [(name.object, False), (filtered.object, True)]
+    assert without_details([name, lost], paths) == [name, lost]
+    assert not takes_sessions_down(name, session)
+    shared = replace(name, shared=True)
+    assert takes_sessions_down(shared, session)
+    assert [each.touches for each in without_details([shared, lost], paths)] == [("fewer paths or routes at leaf2",)]
+    if line.endswith(" / net"):
+        moved = replace(name, value="49.0002.2.2.2.00")
+        assert len(without_details([moved, lost], paths)) == 1, "switches of other areas are no neighbours"
 
 
 def test_routes_that_are_missing_follow_from_the_mtu_of_a_link() -> None:

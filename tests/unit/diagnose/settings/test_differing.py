@@ -12,7 +12,7 @@ from lab.audit import snapshot
 from lab.audit.audited import NodeAudit
 from lab.audit.difference import Difference
 from lab.audit.objects.kernel_objects import AddressAudit, InterfaceAudit, NftRuleAudit, RouteAudit, SysctlAudit
-from lab.audit.objects.routing_objects import FrrLineAudit
+from lab.audit.objects.routing_objects import BfdSessionAudit, FrrLineAudit
 from lab.diagnose import differing
 from lab.diagnose.run import diagnose_run
 from lab.diagnose.symptom import Evidence
@@ -127,6 +127,30 @@ def test_those_at_the_place_of_a_cause_come_first(tmp_path: Path) -> None:
         ("h1", "mtu", "plan", ()),
         ("h1", "value", "siblings", ()),
     ]
+
+
+def test_a_bfd_session_that_is_missing_is_listed_once(tmp_path: Path) -> None:
+    """The plan has the address of its peer. The other end, which waits for it, is not known to the plan."""
+    gone = "absent: only timers of routing notice a dead link"
+    waiting = BfdSessionAudit("swp1", "fe80::1", "down", 1000, 1000, 3, 0.0, "neighbor signaled session down")
+    planned = Difference(
+        "leaf1", "bfd session", "bfd session swp1 fe80::2", "presence", gone, "present", "plan", "swp1"
+    )
+    nodes = {"leaf1": NodeAudit("leaf1", "leaf"), "spine1": NodeAudit("spine1", "spine", bfd=(waiting,))}
+
+    def listed(path: Path, drift: list[Difference]) -> list[tuple[str, str, str]]:
+        made = begun(path)
+        described = {name: snapshot.dump_node(node) for name, node in nodes.items()}
+        files.append_line(
+            made.folder.audit,
+            {"ns": made.ns, "fabric": "f", "nodes": described, "drift": [asdict(each) for each in drift]},
+        )
+        during(made, "observe", lambda _: None)
+        found = diagnose_run(Recording.open(made.finished()), "observe")
+        return [(each.node, each.against, each.value) for each in found.differing]
+
+    assert listed(tmp_path / "planned", [planned]) == [("leaf1", "plan", gone)]
+    assert listed(tmp_path / "other", [replace(planned, interface="swp2")])[1:] == [("leaf1", "rule", gone)]
 
 
 def test_the_plan_can_be_left_out(tmp_path: Path) -> None:

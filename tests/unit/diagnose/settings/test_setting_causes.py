@@ -154,7 +154,7 @@ def test_sessions_of_bfd_that_are_down_follow_from_the_line_that_shuts_them() ->
     shut = setting("leaf1", "frr bfd / profile fabric / shutdown")
     own = replace(BFD_DOWN, node="leaf1", value="shutdown")
     found = diagnosed([BFD_DOWN, own, shut])
-    assert named(found) == [("session-differs", ("leaf1",), 0.75)]
+    assert named(found) == [("session-shutdown", ("leaf1",), 0.75)]
     assert [each.fix for each in found.causes] == [remedy(shut)]
     assert named(diagnosed([own])) == [], "shut by intent"
     assert named(diagnosed([replace(BFD_DOWN, intended=True)])) == []
@@ -265,7 +265,7 @@ def test_sessions_that_are_down_are_consequences_of_another_setting_at_either_en
     ]
     off = setting("leaf1", "sysctl net.ipv6.conf.swp1.disable_ipv6", "value", "swp1", value="1", expected="0")
     assert named(diagnosed([*down, off], unexplained=[anywhere])) == [("forwarding-differs", ("leaf1:swp1",), 0.6)]
-    line = setting("leaf1", "frr router bgp 1 / neighbor swp1 shutdown")
+    line = setting("leaf1", "frr router bgp 1 / neighbor swp1 passive")
     assert named(diagnosed([*down, line], unexplained=[anywhere])) == [("session-differs", ("leaf1",), 0.6)]
     routes = [
         setting(name, f"route 10.0.0.{number}/31", "next hops", value="dev swp1", expected="2 next hops")
@@ -285,6 +285,62 @@ def test_sessions_that_are_down_are_consequences_of_another_setting_at_either_en
     other = replace(line, node="leaf2")
     (found,) = diagnosed([*down, other], unexplained=[anywhere]).causes
     assert set(found.places) == {"leaf1:swp1", f"{far}:{near}", "leaf2"}
+
+
+@pytest.mark.parametrize(
+    ("line", "state"),
+    [
+        ("router bgp 1 / neighbor swp1 shutdown", "Idle (Admin)"),
+        ("router bgp 1 / neighbor swp1 shutdown message drained for repair", "Idle (Admin)"),
+        ("router bgp 1 / neighbor FABRIC shutdown", "Idle (Admin)"),
+        ("router bgp 1 / bgp shutdown", "Idle (Admin)"),
+        ("", "Idle (Admin)"),
+    ],
+)
+def test_a_session_that_an_administrator_shut_is_said_to_be_that(line: str, state: str) -> None:
+    far, near = PEERS["leaf1:swp1"].split(":")
+    port = "swp1" if "swp1" in line else ""
+    shut = [setting("leaf1", f"frr {line}", interface=port)] if line else []
+    own = setting("leaf1", "bgp session swp1", "state", "swp1", value=state, expected="Established")
+    other = setting(far, f"bgp session {near}", "state", near, value="Active", expected="Established")
+    lost = [
+        Evidence(says="became Active", of=each, source="bgp", value=1, at=1.0)
+        for each in ("leaf1:swp1", f"{far}:{near}")
+    ]
+    (found,) = diagnosed([other, own, *shut], unexplained=lost).causes
+    place = "leaf1" if line and not port else "leaf1:swp1"
+    assert (found.cause, found.places, found.confidence) == ("session-shutdown", (place,), 0.93)
+    assert "administratively shut down" in found.evidence[0].says
+    if line:
+        assert (
+            found.fix
+            == f"rocelab vtysh leaf1 -c 'configure terminal' -c 'router bgp 1' -c 'no {line.rpartition(' / ')[2]}'"
+        )
+    elsewhere = Evidence(says="not answered", of="", source="sweep", value=0, at=1.0)
+    (found,) = diagnosed([other, own, *shut], unexplained=[*lost, elsewhere]).causes
+    assert found.confidence < 0.8, "something else is wrong, too"
+    failed = replace(own, value="Idle")
+    (found,) = diagnosed([other, failed], unexplained=lost).causes
+    assert found.cause == "session-differs"
+
+
+@pytest.mark.parametrize(
+    ("shut", "by", "fix"),
+    [
+        (setting("leaf1", "frr interface swp1 / shutdown", interface="swp1"), "by FRR", "no shutdown"),
+        (setting("leaf1", "interface swp1", "up", "swp1", value="no", expected="yes"), "in the kernel", "swp1 up"),
+    ],
+)
+def test_a_link_that_an_administrator_shut_is_at_that_end(shut: DifferingSetting, by: str, fix: str) -> None:
+    link = f"leaf1:swp1--{PEERS['leaf1:swp1']}"
+    (found,) = diagnosed([shut], causes=[cause("link-flap", link)]).causes
+    assert (found.cause, found.places, found.confidence) == ("link-flap", ("leaf1:swp1",), 0.9)
+    assert found.title.endswith(by)
+    assert fix in found.fix
+    far, near = PEERS["leaf1:swp1"].split(":")
+    both = [shut, setting(far, f"interface {near}", "up", near, value="no", expected="yes")]
+    (found,) = diagnosed(both, causes=[cause("link-flap", link)]).causes
+    assert found.places == (link,)
 
 
 def test_the_fix_of_a_session_that_is_shut_is_its_configuration_alone() -> None:
