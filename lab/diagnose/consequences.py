@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface, ip_network
+from dataclasses import replace
+from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.comparisons.frr_lines import is_definition
 from lab.audit.rules.route_widths import ADVERTISED, LEARNED
 from lab.diagnose.causes.route_fixes import is_unlearned
 from lab.diagnose.causes.setting_kinds import is_missing_interface, is_new, is_shutdown, kind_of
-from lab.model.topology import Role
-from lab.routing.paths.distance import distances
+from lab.diagnose.route_paths import peer_address, peer_of, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
-    from lab.audit.audited import NodeAudit
     from lab.diagnose.differing import DifferingSetting
+    from lab.diagnose.route_paths import RoutePaths
     from lab.model.topology import Topology
 
 FEWER_ROUTES: Final = "fewer paths or routes at "
@@ -110,23 +108,8 @@ def is_identity(setting: DifferingSetting) -> bool:
     return bool(_ROUTER_ID.search(setting.object) or _BGP_ID.search(setting.object))
 
 
-def _peer_of(session: DifferingSetting) -> str:
-    """Return the address of a session's peer; "" if an interface names it."""
-    return _first_address(session.object)
-
-
-@lru_cache(maxsize=4096)
-def _first_address(text: str) -> str:
-    for word in text.split():
-        try:
-            return str(ip_address(word))
-        except ValueError:
-            continue
-    return ""
-
-
 def _leads_to(prefix: str, session: DifferingSetting) -> bool:
-    peer = _peer_of(session)
+    peer = peer_address(session)
     if not peer or peer.startswith(_LINK_LOCAL):
         return False
     try:
@@ -136,7 +119,7 @@ def _leads_to(prefix: str, session: DifferingSetting) -> bool:
 
 
 def _applies_to(rule: Sequence[str], session: DifferingSetting) -> bool:
-    peer = _peer_of(session)
+    peer = peer_address(session)
     family = "inet6" if not peer or ":" in peer else "inet"
     if rule[:1] != [family]:
         return False
@@ -144,93 +127,6 @@ def _applies_to(rule: Sequence[str], session: DifferingSetting) -> bool:
         return True
     to = rule[rule.index("to") + 1]
     return to == "all" or (_leads_to(to, session) if peer else to.startswith(_LINK_LOCAL))
-
-
-@dataclass(frozen=True)
-class RoutePaths:
-    """The shortest paths of a fabric, by which its routes are advertised."""
-
-    topology: Topology
-    owners: Mapping[IPv4Network | IPv6Network, Collection[str]] = field(default_factory=dict)
-    """The switches with an address in each network."""
-    _distances: dict[str, dict[str, int]] = field(default_factory=dict)
-    _owners: dict[str, Collection[str]] = field(default_factory=dict)
-    """The owners of each prefix of a route: a fabric can have many routes and sessions that differ."""
-    _peers: dict[tuple[str, str], str] = field(default_factory=dict)
-
-    def passes(self, route: DifferingSetting, session: DifferingSetting) -> bool:
-        """Return whether a route is advertised over a session, or by the node of a setting without a session.
-
-        True if that is not known: for networks without an owner, routes of VRFs, and sessions over several links.
-        """
-        prefix, *words = words_of(route) or [""]
-        if "table" in words or (not self._peer(session) and _peer_of(session)):
-            return True
-        owners = self._owners_in(prefix)
-        return not owners or any(self.leads(owner, route.node, session) for owner in owners)
-
-    def ends_of(self, route: DifferingSetting) -> object:
-        """Return a key: routes of equal ones pass the same sessions."""
-        prefix, *words = words_of(route) or [""]
-        return route.node, frozenset(self._owners_in(prefix)), "table" in words
-
-    def leads(self, owner: str, node: str, session: DifferingSetting) -> bool:
-        """Return whether a shortest path from one switch to another has a session's link, or a setting's node.
-
-        Of a switch's own networks, any of its sessions is on the path.
-        """
-        peer = self._peer(session)
-        ends = {session.node, peer} - {""}
-        there, here = self._from(owner), self._from(node)
-        if owner == node:
-            return owner in ends
-        if node not in there or session.node not in there:
-            return True
-        if peer not in there:
-            return there[session.node] + here[session.node] == there[node]
-        either = ((session.node, peer), (peer, session.node))
-        return any(there[one] + 1 + here[other] == there[node] for one, other in either)
-
-    def _peer(self, session: DifferingSetting) -> str:
-        """Return the node at the other end of a session's or setting's link; "" without one."""
-        port = session.node, session.interface
-        if port not in self._peers:
-            self._peers[port] = peer_of(self.topology, *port).partition(":")[0]
-        return self._peers[port]
-
-    def _owners_in(self, prefix: str) -> Collection[str]:
-        if prefix not in self._owners:
-            self._owners[prefix] = self._find_owners(prefix)
-        return self._owners[prefix]
-
-    def _find_owners(self, prefix: str) -> set[str]:
-        try:
-            network = ip_network(prefix, strict=False)
-        except ValueError:  # of a damaged recording
-            return set()
-        if found := self.owners.get(network):
-            return {*found}
-        return {
-            name
-            for each, names in self.owners.items()
-            if each.version == network.version and each.overlaps(network)
-            for name in names
-        }
-
-    def _from(self, node: str) -> dict[str, int]:
-        if node not in self._distances:
-            self._distances[node] = distances(self.topology, node)
-        return self._distances[node]
-
-
-def owners_of_networks(nodes: Iterable[NodeAudit]) -> dict[IPv4Network | IPv6Network, set[str]]:
-    """Return the switches with an address in each network, except for link-local ones."""
-    found: dict[IPv4Network | IPv6Network, set[str]] = {}
-    for node in nodes:
-        for each in node.addresses if node.role != Role.HOST else ():
-            if each.scope == "global":
-                found.setdefault(ip_interface(each.address).network, set()).add(node.name)
-    return found
 
 
 def without_details(
@@ -251,77 +147,112 @@ def without_details(
     What changes routes keeps the names of the nodes whose routes it explains. ``wrong`` are the routes, by node and
     object, that contradict others of the fabric; None for all. Others are only not as planned.
     """
-    routing = [each for each in settings if changes_routes(each)]
-    attached = {(each.node, net) for each in settings if (net := _new_network(each))}
-    bare = {(each.node, each.interface) for each in settings if _is_ipv6_off(each) or is_missing_interface(each)}
-    named = {(each.node, word) for each in settings if each.kind == "frr" for word in each.object.split()}
-    originated = {word for _, word in named} | {
-        " ".join(words_of(each)[:1]) for each in settings if _is_new_manual(each)
-    }
-    absent = {f"{each.node}:{each.interface}" for each in settings if _is_lost_session(each)}
-    members = [each for each in settings if (each.kind, each.setting) == ("interface", "master")]
-    identities = [each for each in routing if each.shared and _ROUTER_ID.search(each.object)]
-    joined = {(each.node, each.interface) for each in members}
-    stopped = {(each.node, _FORWARDING.get(words_of(each)[0], "")) for each in settings if each.kind == "sysctl"}
-
-    passing: dict[object, list[DifferingSetting]] = {}
-    lost: dict[int, dict[str, bool]] = {}
-
-    def follows(each: DifferingSetting) -> bool:
-        if each.kind == "route" and each.setting != ADVERTISED:
-            prefix = " ".join(words_of(each)[:1])
-            if each.protocol in LEARNED and is_new(each) and prefix in originated:
-                return True
-            dropped = bool(_DROPPING.search(each.value)) and (each.node, prefix) not in named
-            learned = is_unlearned(each) or (_is_chosen(each) and not dropped)
-            hops = {*f"{each.expected} {each.value}".replace(",", " ").split()}
-            over = any(node == each.node and port in hops for node, port in bare)
-            by_bgp = each.protocol == _BGP or f"protocol {_BGP}" in each.expected
-            key = paths.ends_of(each), by_bgp
-            if learned and key not in passing:  # a fabric can have many routes, but has few pairs of switches
-                roots = [root for root in routing if root not in identities and not (by_bgp and _is_mtu(root))]
-                behind = [session for session in roots if paths.passes(each, session)]
-                passing[key] = [*identities, *behind]
-            behind = passing[key] if learned else []
-            for session in behind:
-                here = lost.setdefault(id(session), {})
-                here[each.node] = here.get(each.node, False) or wrong is None or (each.node, each.object) in wrong
-            return bool(behind) or (is_unlearned(each) and (each.node, prefix) in attached) or over
-        if each.kind == "address" and words_of(each)[:1] and words_of(each)[0].startswith(_LINK_LOCAL):
-            return (each.node, each.interface) in bare
-        if each.kind in {"neighbour", "fdb"}:
-            there = peer_of(paths.topology, each.node, each.interface)
-            return bool({(each.node, each.interface), (*there.split(":"),)} & joined)
-        if each.kind == "frr":
-            return (each.node, each.object.removeprefix("frr ").removeprefix("no ")) in stopped
-        return (
-            each.kind == "bfd session"
-            and is_state(each)
-            and peer_of(paths.topology, each.node, each.interface) in absent
-        )
-
-    left = [each for each in settings if not follows(each)]
-    return [_with_lost_routes(each, lost.get(id(each), {})) for each in left]
+    routes, objects = _ExplainedRoutes(settings, paths, wrong), _ExplainedObjects(settings, paths.topology)
+    left = [each for each in settings if not (routes.explains(each) or objects.explains(each))]
+    return [routes.with_lost(each) for each in left]
 
 
-def _with_lost_routes(setting: DifferingSetting, nodes: Mapping[str, bool]) -> DifferingSetting:
-    """Return a setting with the effect that nodes have fewer paths or routes, or only other ones than planned."""
-    listed = [node for node, wrong in nodes.items() if wrong] or [*nodes]
-    if not listed:
-        return setting
-    shown = ", ".join(listed[:_SHOWN]) + (f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else "")
-    begin = FEWER_ROUTES if any(nodes.values()) else _OTHER_ROUTES
-    return replace(setting, touches=(*setting.touches, f"{begin}{shown}"))
+class _ExplainedRoutes:
+    """The routes that other settings of a fabric explain, and the nodes whose routes each of these explains."""
+
+    def __init__(
+        self, settings: Sequence[DifferingSetting], paths: RoutePaths, wrong: Collection[tuple[str, str]] | None
+    ) -> None:
+        self._paths = paths
+        self._wrong = wrong
+        self._roots = [each for each in settings if changes_routes(each)]
+        self._identities = [each for each in self._roots if each.shared and _ROUTER_ID.search(each.object)]
+        self._attached = {(each.node, net) for each in settings if (net := _new_network(each))}
+        self._bare = _without_ipv6(settings)
+        self._named = {(each.node, word) for each in settings if each.kind == "frr" for word in each.object.split()}
+        manual = {" ".join(words_of(each)[:1]) for each in settings if _is_new_manual(each)}
+        self._originated = {word for _, word in self._named} | manual
+        self._passing: dict[object, list[DifferingSetting]] = {}
+        self._lost: dict[int, dict[str, bool]] = {}
+
+    def explains(self, each: DifferingSetting) -> bool:
+        """Return whether a setting is a route that others explain, and keep its node for these."""
+        if each.kind != "route" or each.setting == ADVERTISED:
+            return False
+        prefix = " ".join(words_of(each)[:1])
+        if each.protocol in LEARNED and is_new(each) and prefix in self._originated:
+            return True
+        behind = self._behind(each) if self._is_learned(each, prefix) else []
+        for root in behind:
+            here = self._lost.setdefault(id(root), {})
+            contradicts = self._wrong is None or (each.node, each.object) in self._wrong
+            here[each.node] = here.get(each.node, False) or contradicts
+        attached = is_unlearned(each) and (each.node, prefix) in self._attached
+        return bool(behind) or attached or self._is_by_bare_port(each)
+
+    def with_lost(self, setting: DifferingSetting) -> DifferingSetting:
+        """Return a setting with the effect that nodes have fewer paths or routes, or only other ones than planned."""
+        nodes = self._lost.get(id(setting), {})
+        listed = [node for node, wrong in nodes.items() if wrong] or [*nodes]
+        if not listed:
+            return setting
+        shown = ", ".join(listed[:_SHOWN]) + (f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else "")
+        begin = FEWER_ROUTES if any(nodes.values()) else _OTHER_ROUTES
+        return replace(setting, touches=(*setting.touches, f"{begin}{shown}"))
+
+    def _is_learned(self, each: DifferingSetting, prefix: str) -> bool:
+        dropped = bool(_DROPPING.search(each.value)) and (each.node, prefix) not in self._named
+        return is_unlearned(each) or (_is_chosen(each) and not dropped)
+
+    def _behind(self, each: DifferingSetting) -> list[DifferingSetting]:
+        """Return what can have taken a learned route: the same for all routes between two switches."""
+        by_bgp = each.protocol == _BGP or f"protocol {_BGP}" in each.expected
+        key = self._paths.ends_of(each), by_bgp
+        if key not in self._passing:
+            roots = [one for one in self._roots if one not in self._identities and not (by_bgp and _is_mtu(one))]
+            passed = [root for root in roots if self._paths.passes(each, root)]
+            self._passing[key] = [*self._identities, *passed]
+        return self._passing[key]
+
+    def _is_by_bare_port(self, each: DifferingSetting) -> bool:
+        hops = {*f"{each.expected} {each.value}".replace(",", " ").split()}
+        return any(node == each.node and port in hops for node, port in self._bare)
+
+
+class _ExplainedObjects:
+    """The addresses, neighbours, lines and sessions that other settings of a fabric explain."""
+
+    def __init__(self, settings: Sequence[DifferingSetting], topology: Topology) -> None:
+        self._topology = topology
+        self._bare = _without_ipv6(settings)
+        self._absent = {f"{each.node}:{each.interface}" for each in settings if _is_lost_session(each)}
+        members = [each for each in settings if (each.kind, each.setting) == ("interface", "master")]
+        self._joined = {(each.node, each.interface) for each in members}
+        sysctls = [each for each in settings if each.kind == "sysctl"]
+        self._stopped = {(each.node, _FORWARDING.get(words_of(each)[0], "")) for each in sysctls}
+
+    def explains(self, each: DifferingSetting) -> bool:
+        """Return whether another setting explains one that is no route."""
+        match each.kind:
+            case "address":
+                return self._explains_address(each)
+            case "neighbour" | "fdb":
+                there = peer_of(self._topology, each.node, each.interface)
+                return bool({(each.node, each.interface), (*there.split(":"),)} & self._joined)
+            case "frr":
+                return (each.node, each.object.removeprefix("frr ").removeprefix("no ")) in self._stopped
+            case "bfd session":
+                return is_state(each) and peer_of(self._topology, each.node, each.interface) in self._absent
+        return False
+
+    def _explains_address(self, each: DifferingSetting) -> bool:
+        local = words_of(each)[:1] and words_of(each)[0].startswith(_LINK_LOCAL)
+        return bool(local) and (each.node, each.interface) in self._bare
+
+
+def _without_ipv6(settings: Iterable[DifferingSetting]) -> set[tuple[str, str]]:
+    """Return the ports, by node and interface, on which IPv6 is off or that are missing."""
+    return {(each.node, each.interface) for each in settings if _is_ipv6_off(each) or is_missing_interface(each)}
 
 
 def _is_chosen(route: DifferingSetting) -> bool:
     """Return whether a daemon chose what differs of a route: it sets no MTU."""
     return route.protocol in LEARNED and route.setting in {"presence", "next hops", "gateway"}
-
-
-def words_of(setting: DifferingSetting) -> list[str]:
-    """Return the words of an object's name after its kind."""
-    return setting.object.removeprefix(setting.kind).split()
 
 
 def changes_routes(setting: DifferingSetting) -> bool:
@@ -363,15 +294,3 @@ def _is_ipv6_off(setting: DifferingSetting) -> bool:
 
 def _is_lost_session(setting: DifferingSetting) -> bool:
     return setting.kind == "bfd session" and setting.setting == "presence" and setting.value.startswith("absent")
-
-
-def peer_of(topology: Topology, node: str, interface: str) -> str:
-    """Return the other end of a port's link; "" without one."""
-    return next(
-        (
-            str(link.other(link.end_at(node)))
-            for link in topology.links_of(node)
-            if link.end_at(node).interface == interface
-        ),
-        "",
-    )

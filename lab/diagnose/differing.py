@@ -16,14 +16,8 @@ from lab.audit.rules.address_rules import OF_ANY_VALUE
 from lab.audit.rules.route_widths import RULE, drained_switches
 from lab.audit.without_plan import differences_without_plan
 from lab.diagnose.causes.route_fixes import words_as_it_is
-from lab.diagnose.consequences import (
-    DRAINED,
-    RoutePaths,
-    changes_routes,
-    owners_of_networks,
-    peer_of,
-    without_details,
-)
+from lab.diagnose.consequences import DRAINED, changes_routes, without_details
+from lab.diagnose.route_paths import RoutePaths, owners_of_networks, peer_of
 from lab.diagnose.setting_causes import with_setting_causes
 from lab.diagnose.symptom import matches
 from lab.telemetry.read.audits import audit_at, read_audits

@@ -23,18 +23,19 @@ from lab.diagnose.causes.setting_kinds import (
     is_shutdown,
     kind_of,
 )
-from lab.diagnose.consequences import DRAINED, FEWER_ROUTES, TIMERS, is_quiet, is_state, peer_of, takes_sessions_down
+from lab.diagnose.consequences import DRAINED, FEWER_ROUTES, TIMERS, is_quiet, is_state, takes_sessions_down
 from lab.diagnose.conservation.locations import PacketEffect
 from lab.diagnose.diagnosis import DiagnosisOutcome, Found
+from lab.diagnose.route_paths import peer_of
 from lab.diagnose.symptom import Evidence, matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lab.diagnose.causes.setting_kinds import SettingKind
-    from lab.diagnose.consequences import RoutePaths
     from lab.diagnose.diagnosis import Diagnosis
     from lab.diagnose.differing import DifferingSetting
+    from lab.diagnose.route_paths import RoutePaths
     from lab.model.topology import Topology
 
 _FEWER_PATHS: Final = "one-path-only"

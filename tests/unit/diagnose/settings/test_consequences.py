@@ -11,9 +11,10 @@ import pytest
 
 from lab.audit.audited import NodeAudit
 from lab.audit.objects.kernel_objects import AddressAudit
-from lab.diagnose import consequences
-from lab.diagnose.consequences import RoutePaths, owners_of_networks, takes_sessions_down, without_details
+from lab.diagnose import route_paths
+from lab.diagnose.consequences import takes_sessions_down, without_details
 from lab.diagnose.differing import DifferingSetting
+from lab.diagnose.route_paths import RoutePaths, owners_of_networks
 from tests.unit.diagnose.made_facts import PEERS, TOPOLOGY
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def test_prefixes_and_addresses_of_sessions_are_read_once_however_many_differ(
         return parsed
 
     for name in ("ip_network", "ip_address"):
-        monkeypatch.setattr(consequences, name, counted(getattr(consequences, name)))
+        monkeypatch.setattr(route_paths, name, counted(getattr(route_paths, name)))
     prefixes = [f"10.9.0.{number}/32" for number in range(50)]
     routes = [replace(LOOPBACK, object=f"route {prefix}") for prefix in prefixes]
     others = [differs("leaf2", "frr", f"router bgp 1 / maximum-paths {number}") for number in range(50)]

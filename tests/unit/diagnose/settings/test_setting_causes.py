@@ -11,9 +11,9 @@ import pytest
 from lab.diagnose.causes.cause_table import CAUSES
 from lab.diagnose.causes.setting_fixes import remedies, remedy
 from lab.diagnose.causes.setting_kinds import INFERRED, SETTING_KINDS, kind_of
-from lab.diagnose.consequences import RoutePaths
 from lab.diagnose.conservation.locations import Location, PacketEffect
 from lab.diagnose.diagnosis import Diagnosis, DiagnosisOutcome, Found
+from lab.diagnose.route_paths import RoutePaths
 from lab.diagnose.setting_causes import with_setting_causes
 from lab.diagnose.symptom import Evidence
 from tests.unit.diagnose.made_facts import PEERS, TOPOLOGY
