@@ -29,6 +29,8 @@ TIMERS: Final = frozenset({"hold time", "keepalive"})
 """Settings of a session that take no path away."""
 _QUIET_LINE: Final = re.compile(r"(^| )(timers|bfd|description|log|advertisement-interval)( |$)")
 """In lines of FRR's configuration that take no path away."""
+_LABEL: Final = re.compile(r"(^| )(description|log|log-neighbor-changes)( |$)")
+"""In quiet lines that change no session at all."""
 _OF_BFD: Final = re.compile(r"(^| )bfd( |$)")
 """In quiet lines that take no path away, but sessions of BFD."""
 _OF_CLASSES: Final = frozenset({
@@ -95,6 +97,13 @@ def is_quiet(setting: DifferingSetting) -> bool:
     if setting.kind != "frr":
         return False
     return bool(_QUIET_LINE.search(setting.object)) or (is_identity(setting) and not setting.shared)
+
+
+def is_label(setting: DifferingSetting) -> bool:
+    """Return whether a setting is a line of FRR's configuration that only names, describes or logs something."""
+    if setting.kind != "frr":
+        return False
+    return (is_identity(setting) and not setting.shared) or bool(_LABEL.search(setting.object))
 
 
 def is_identity(setting: DifferingSetting) -> bool:

@@ -23,7 +23,7 @@ from lab.diagnose.causes.setting_kinds import (
     is_shutdown,
     kind_of,
 )
-from lab.diagnose.consequences import DRAINED, FEWER_ROUTES, TIMERS, is_quiet, is_state, takes_sessions_down
+from lab.diagnose.consequences import DRAINED, FEWER_ROUTES, TIMERS, is_label, is_quiet, is_state, takes_sessions_down
 from lab.diagnose.conservation.locations import PacketEffect
 from lab.diagnose.diagnosis import DiagnosisOutcome, Found
 from lab.diagnose.route_paths import peer_of
@@ -212,7 +212,7 @@ def _open_effects(found: Diagnosis) -> list[_Effect]:
     ]
     if not effects and not proven:
         effects = [_Effect(each.of, None, each.source == "ping") for each in found.unexplained]
-        effects = effects or [_Effect(each.node, None) for each in found.differing if _is_down(each)]
+        effects = effects or [_Effect(_place_of(each), None) for each in found.differing if _is_down(each)]
     return [each for each in effects if not any(matches(each.place, place) for place in explained)]
 
 
@@ -300,11 +300,13 @@ def _is_end(suspects: _Suspects, place: str, topology: Topology) -> bool:
 def _without_consequences(suspects: Sequence[_Suspects], paths: RoutePaths) -> list[_Suspects]:
     """Leave out states that follow from settings, and what a node may have by intent if something else differs.
 
+    Lines that only name or describe something are left out as well, unless nothing else differs.
     A session that is down follows from another setting at either end that can take it down. Learned routes that are
     missing, not advertised, or have fewer next hops, follow from the sessions by which they are advertised.
     """
     unintended = [each for each in suspects if not all(one.intended for one in each.settings)]
     suspects = unintended or suspects
+    suspects = [each for each in suspects if not all(map(is_label, each.settings))] or suspects
     states = [each for each in suspects if all(is_state(one) and not is_shutdown(one) for one in each.settings)]
     routes = [each for each in suspects if all(map(is_unlearned, each.settings))]
     others = [each for each in suspects if each not in states and each not in routes]

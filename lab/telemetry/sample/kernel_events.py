@@ -29,7 +29,7 @@ _RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_MULTIPATH, _RTA_TABLE = 1,
 _UP: Final = 6
 _IFF_UP: Final = 1
 _UNICAST: Final = 1
-_TYPES: Final = {1: "unicast", 6: "blackhole", 7: "unreachable", 8: "prohibit"}
+_TYPES: Final = {1: "unicast", 6: "blackhole", 7: "unreachable", 8: "prohibit", 9: "throw"}
 _PROTOCOLS: Final = {2: "kernel", 3: "boot", 4: "static", 186: "bgp", 187: "isis", 188: "ospf", 196: "static"}
 _STATES: Final = {
     0x01: "incomplete", 0x02: "reachable", 0x04: "stale", 0x08: "delay", 0x10: "probe", 0x20: "failed",

@@ -18,13 +18,20 @@ COMPAT = 252
 
 
 def route(
-    prefix: str, interface: int, table: int, kind: int = NEW, *, protocol: int = 186, metric: int = 20
+    prefix: str,
+    interface: int,
+    table: int,
+    kind: int = NEW,
+    *,
+    protocol: int = 186,
+    metric: int = 20,
+    of_type: int = 1,
 ) -> bytes:
     """A route, of BGP by default, as the kernel reports it: the table in the header, and in an attribute."""
     network = ip_network(prefix)
     content = struct.pack(
         "=BBBBBBBBI", socket.AF_INET, network.prefixlen, 0, 0, min(table, COMPAT) if table > 255 else table,
-        protocol, 0, 1, 0,
+        protocol, 0, of_type, 0,
     )  # fmt: skip
     for number, value in ((DST, network.network_address.packed), (OIF, struct.pack("=i", interface)),
                           (PRIORITY, struct.pack("=I", metric)), (TABLE, struct.pack("=I", table))):  # fmt: skip
@@ -43,6 +50,12 @@ def test_a_route_has_its_table(news: KernelNews) -> None:
     assert [(each["prefix"], each["interfaces"], each["table"]) for each in told] == [
         ("10.252.0.2/32", ["swp1"], 254), ("10.1.10.2/32", ["vlan4094"], 1001),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("number", "name"), [(6, "blackhole"), (7, "unreachable"), (8, "prohibit"), (9, "throw")])
+def test_a_route_that_rejects_packets_has_its_type(news: KernelNews, number: int, name: str) -> None:
+    (told,) = news.events(7, 0, route("10.1.10.2/32", 2, 254, protocol=3, of_type=number))
+    assert told["type"] == name
 
 
 def test_one_prefix_of_two_vrfs_is_two_routes(news: KernelNews) -> None:

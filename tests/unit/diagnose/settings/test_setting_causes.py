@@ -154,7 +154,7 @@ def test_sessions_of_bfd_that_are_down_follow_from_the_line_that_shuts_them() ->
     shut = setting("leaf1", "frr bfd / profile fabric / shutdown")
     own = replace(BFD_DOWN, node="leaf1", value="shutdown")
     found = diagnosed([BFD_DOWN, own, shut])
-    assert named(found) == [("session-shutdown", ("leaf1",), 0.75)]
+    assert named(found) == [("session-shutdown", ("leaf1",), 0.93)]
     assert [each.fix for each in found.causes] == [remedy(shut)]
     assert named(diagnosed([own])) == [], "shut by intent"
     assert named(diagnosed([replace(BFD_DOWN, intended=True)])) == []
@@ -322,6 +322,19 @@ def test_a_session_that_an_administrator_shut_is_said_to_be_that(line: str, stat
     failed = replace(own, value="Idle")
     (found,) = diagnosed([other, failed], unexplained=lost).causes
     assert found.cause == "session-differs"
+
+
+@pytest.mark.parametrize("name", ["bgp router-id", "neighbor swp2 description", "bgp log-neighbor-changes"])
+def test_a_name_is_no_cause_beside_a_line_that_takes_paths(name: str) -> None:
+    takes = replace(setting("spine1", "frr router bgp 7 / neighbor swp1 route-map NEW in", interface="swp1"),
+                    touches=("fewer paths or routes at leaf1",))  # fmt: skip
+    called = setting("leaf1", f"frr router bgp 8 / {name}", "value", value="9.9.9.9", expected="10.0.0.1")
+    (found,) = diagnosed([takes, called]).causes
+    assert (found.cause, found.places) == ("session-differs", ("spine1:swp1",))
+    lost = Evidence(says="became Idle", of="leaf1:swp1", source="bgp", value=1, at=1.0)
+    assert named(diagnosed([called], unexplained=[lost])) == [("session-differs", ("leaf1",), 0.75)]
+    (found,) = diagnosed([takes, replace(called, shared=True)]).causes
+    assert ("leaf1" in found.places) is (name == "bgp router-id")
 
 
 @pytest.mark.parametrize(
