@@ -43,7 +43,8 @@ def diagnosed() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("node", "command", "cause", "place"),
     [
-        ("leaf1", "ip route add blackhole 10.0.0.9/32", "route-differs", "leaf1"),
+        ("leaf1", "ip route add blackhole 10.0.0.9/32", "static-route", "leaf1"),
+        ("h1", "ip route add unreachable default metric 1", "static-route", "h1"),
         ("leaf4", "ip rule del pref 32766", "route-differs", "leaf4"),
         ("h7", "ip rule add pref 575 to 10.0.0.9 prohibit", "route-differs", "h7"),
         ("h6", "ip route add 10.0.0.3/32 via 10.99.0.9 dev eth1 onlink", "route-differs", "h6"),
@@ -71,7 +72,10 @@ def test_the_printed_fix_mends_the_running_fabric(node: str, command: str, cause
 @pytest.mark.parametrize(
     ("node", "lines", "cause", "place"),
     [
-        ("leaf3", ("router bgp", "neighbor swp1 shutdown"), "session-differs", "leaf3"),
+        ("leaf3", ("router bgp", "neighbor swp1 shutdown"), "session-shutdown", "leaf3:swp1"),
+        ("leaf3", ("router bgp", "neighbor FABRIC shutdown"), "session-shutdown", "leaf3"),
+        ("leaf4", ("bfd", "profile fabric", "shutdown"), "session-shutdown", "leaf4"),
+        ("leaf3", ("interface swp2", "shutdown"), "link-flap", "leaf3:swp2"),
         ("leaf4", ("router bgp", "address-family ipv4 unicast", "maximum-paths 1"), "one-path-only", "leaf4"),
         ("leaf2", ("route-map NOPE deny 10", "exit", "ip protocol bgp route-map NOPE"), "session-differs", "leaf2"),
     ],
