@@ -110,8 +110,8 @@ def with_setting_causes(found: Diagnosis, paths: RoutePaths) -> Diagnosis:
 def _with_remedy(cause: Found, found: Diagnosis, paths: RoutePaths) -> Found:
     """Return a cause with the commands that restore the settings that it names, in place of its general fix.
 
-    If they are of one port, and the cause only names the port's node, the port is the place. Missing paths are
-    those of a session or a link elsewhere, whichever switch lacks them.
+    If they are of one port, and the cause only names the port's node or its link, the port is the place. Missing
+    paths are those of a session or a link elsewhere, whichever switch lacks them.
     """
     settings = found.differing
     if cause.cause == _FEWER_PATHS and (narrowed := _of_fewer_paths(cause, found, paths)):
@@ -127,8 +127,10 @@ def _with_remedy(cause: Found, found: Diagnosis, paths: RoutePaths) -> Found:
         cause = _of_shut_ports(cause, shut, found.end)
     used = [each for each in mine if not _is_definition(each)]
     ports = {_place_of(each) for each in used or mine}
-    if len(ports) == 1 and len(cause.places) == 1 and {port.partition(":")[0] for port in ports} == {*cause.places}:
-        cause = replace(cause, places=tuple(ports))
+    if len(ports) == 1 and len(cause.places) == 1:
+        (port,), (place,) = ports, cause.places
+        if port.partition(":")[0] == place or port in place.split("--"):
+            cause = replace(cause, places=(port,))
     if mine and cause.cause == _FEWER_PATHS:
         cause = replace(cause, confidence=_PATHS_TAKEN)
     commands = remedies(mine)
@@ -138,15 +140,15 @@ def _with_remedy(cause: Found, found: Diagnosis, paths: RoutePaths) -> Found:
 
 
 def _of_shut_ports(cause: Found, shut: Sequence[DifferingSetting], at: float) -> Found:
-    """Return a link that is down, whose place is the one of its ends that an administrator shut."""
+    """Return a link that is down with the port that an administrator shut, if it is only one of its ends."""
     ports = dict.fromkeys(map(_place_of, shut))
     (place,) = cause.places
-    if len(ports) != 1 or not {*ports} < {*place.split("--")}:
+    if len(ports) != 1 or not {*ports} <= {*place.split("--")}:
         return cause
     by_frr = any(each.kind == "frr" for each in shut)
     title = f"a port is administratively shut down, {'by FRR' if by_frr else 'in the kernel'}"
     evidence = (*(_evidence(each, at) for each in shut), *cause.evidence)[:_LINES]
-    return replace(cause, places=tuple(ports), title=title, evidence=evidence)
+    return replace(cause, title=title, evidence=evidence)
 
 
 def _is_of(cause: Found, setting: DifferingSetting) -> bool:

@@ -199,6 +199,19 @@ def test_a_cause_of_a_node_is_at_the_only_port_whose_setting_differs() -> None:
     assert [each.places for each in diagnosed([differs, other], causes=[mapped]).causes] == [("leaf1",)]
 
 
+def test_a_cause_of_a_link_is_at_the_only_end_whose_setting_differs() -> None:
+    far, near = PEERS["leaf1:swp1"].split(":")
+    link = f"leaf1:swp1--{far}:{near}"
+    mine = setting("leaf1", "interface swp1", "mtu", "swp1", value="1500", expected="9000")
+    other = setting(far, f"interface {near}", "mtu", near, value="1500", expected="9000")
+    black_hole = cause("mtu-black-hole", link, 0.8)
+    assert named(diagnosed([mine], causes=[black_hole])) == [("mtu-black-hole", ("leaf1:swp1",), 0.8)]
+    assert named(diagnosed([other], causes=[black_hole])) == [("mtu-black-hole", (f"{far}:{near}",), 0.8)]
+    assert named(diagnosed([mine, other], causes=[black_hole])) == [("mtu-black-hole", (link,), 0.8)]
+    of_node = replace(mine, object="route 10.0.0.8/31", interface="")
+    assert named(diagnosed([of_node], causes=[black_hole])) == [("mtu-black-hole", (link,), 0.8)]
+
+
 @pytest.mark.parametrize("line", ["ip ospf area", "isis circuit-type"])
 def test_paths_that_several_switches_lack_are_those_of_the_port_whose_line_differs(line: str) -> None:
     """A link is not used in either direction: both of its switches lack paths, one because of its configuration."""
