@@ -12,7 +12,7 @@ from lab.audit.objects.routing_objects import BGP_SHUTDOWN, MAPPED
 from lab.audit.placement import ADDRESS, generic
 from lab.audit.rules.route_widths import ADVERTISED, ADVERTISED_BY
 from lab.diagnose.causes.route_fixes import is_unlearned, leading, of_route
-from lab.diagnose.causes.setting_kinds import is_filter_hook, is_new
+from lab.diagnose.causes.setting_kinds import XDP, is_filter_hook, is_new
 from lab.routing.frr_secrets import has_hidden_secret
 
 if TYPE_CHECKING:
@@ -370,6 +370,8 @@ def _of_interface(setting: DifferingSetting, words: list[str]) -> str:
         option = field.removeprefix("port ")
         return f"bridge link set dev {name} {option} {_BRIDGED.get(value, value)}"
     simple = {"up": on.get(value, "up"), "master": "nomaster" if value == "none" else f"master {value}"}
+    if value == ABSENT:
+        simple[XDP] = f"{'xdpgeneric' if _XDP_GENERIC.search(setting.value) else 'xdp'} off"
     return f"ip link set {name} {simple[field]}" if field in simple else ""
 
 
@@ -401,6 +403,8 @@ _SECTIONS: Final = ("router ", "address-family ", "route-map ", "interface ", "v
 _CREATING: Final = re.compile(r" neighbor \S+ (peer-group$|interface( |$)|remote-as( |$))")
 """In lines that create a peer group or a neighbour."""
 _CREATIONS: Final = ("peer-group", "remote-as", "interface")
+_XDP_GENERIC: Final = re.compile(r'"mode": 2\b')
+"""XDP_ATTACHED_SKB of <linux/if_link.h>: ip-link(8) removes the program of a driver otherwise."""
 _OFF: Final = {"NOARP": "arp", "NOMULTICAST": "multicast"}
 """Options of interfaces by the flags that turn them off (ip-link(8))."""
 _IPV6_MTU: Final = "ipv6 mtu"

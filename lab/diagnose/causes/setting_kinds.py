@@ -53,6 +53,8 @@ _SHUT_PORT: Final = re.compile(r"^frr interface \S+ / shutdown$")
 """The line by which FRR shuts a port."""
 _HOOK: Final = "ffff:fff1"
 """The parent of clsact and ingress, TC_H_CLSACT (<linux/pkt_sched.h>)."""
+XDP: Final = "xdp"
+"""The option of an interface whose packets a program of BPF sees before the IP stack (ip-link(8))."""
 _LOSS: Final = frozenset({PacketEffect.VANISH, PacketEffect.DROP})
 _ANY: Final = frozenset(PacketEffect)
 _ALL: Final = re.compile("")
@@ -70,10 +72,14 @@ def _kind(  # noqa: PLR0913, PLR0917 - a row has that many columns
 
 
 SETTING_KINDS: Final = (
-    _kind(
-        "filter-differs", "a packet filter stands where siblings have none", "nft,filter", "", _ANY,
-        SettingReach.PORT, "",
-        "A rule of nftables or tc drops, limits or alters packets. No counter of a port shows it.",
+    *(
+        _kind(
+            "filter-differs", "a packet filter stands where siblings have none", objects, fields, _ANY,
+            SettingReach.PORT, "",
+            "A rule of nftables or tc, or a program of XDP, drops, limits or alters packets. No counter of a port"
+            " shows it.",
+        )
+        for objects, fields in (("nft,filter", ""), ("interface", f"^{XDP}$"))
     ),
     _kind(
         "mtu-differs", "a port or route has another MTU than its siblings or the other end of its link",

@@ -29,8 +29,8 @@ RAILS = load_topology(
 )
 
 _OF_A_HOST = re.compile(r"(?:^|--)(h\d+)(?::|--|$)")
-OF_ALL_NICS = {"straggler-host"}
-"""Causes that are the host's own: it computes slowly, whatever NICs it has."""
+OF_ALL_NICS = {"straggler-host", "static-route"}
+"""Causes that are the host's own, whatever NICs it has: it computes slowly, or a route of its rejects packets."""
 AT_HOSTS = [
     (cause, place, there) for cause, place, there, _ in CASES if _OF_A_HOST.search(place) and cause not in OF_ALL_NICS
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -335,6 +336,15 @@ def test_a_session_that_an_administrator_shut_is_said_to_be_that(line: str, stat
     failed = replace(own, value="Idle")
     (found,) = diagnosed([other, failed], unexplained=lost).causes
     assert found.cause == "session-differs"
+
+
+@pytest.mark.parametrize(("mode", "option"), [(1, "xdp"), (2, "xdpgeneric")])
+def test_a_program_of_xdp_is_a_filter_of_its_port(mode: int, option: str) -> None:
+    program = json.dumps({"mode": mode, "prog": {"id": 27, "name": "drop"}}, sort_keys=True)
+    filtering = setting("leaf1", "interface swp3", "xdp", "swp3", value=program, expected="absent")
+    (found,) = diagnosed([filtering], f"{PEERS['leaf1:swp3']}--leaf1:swp3").causes
+    assert (found.cause, found.places, found.confidence) == ("filter-differs", ("leaf1:swp3",), 0.93)
+    assert found.fix == f"rocelab exec leaf1 -- ip link set swp3 {option} off"
 
 
 @pytest.mark.parametrize("name", ["bgp router-id", "neighbor swp2 description", "bgp log-neighbor-changes"])
