@@ -185,8 +185,13 @@ def _macs(state: Mapping[str, Any], events: list[RecordedEvent]) -> dict[str, st
         if "master" not in each or str(each["ifname"]) in routed
     }
     for event in events:
-        if event.kind == "link" and event.interface in found:
-            found[event.interface] = str(event.data.get("mac", found[event.interface]))
+        if event.kind != "link":
+            continue
+        master = event.data.get("master")  # older recordings do not have it
+        if master or event.data.get("gone"):
+            found.pop(event.interface, None)
+        elif event.interface in found or master is not None:
+            found[event.interface] = str(event.data.get("mac", found.get(event.interface, "")))
     return found
 
 

@@ -23,7 +23,9 @@ _IFINFOMSG: Final = struct.Struct("=BxHiII")
 _NDMSG: Final = struct.Struct("=BxxxiHBB")
 _RTMSG: Final = struct.Struct("=BBBBBBBBI")
 _NEXT_HOP: Final = struct.Struct("=HBBi")
-_IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_OPERSTATE = 1, 3, 4, 16
+_IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_MASTER, _IFLA_OPERSTATE, _IFLA_LINKINFO = 1, 3, 4, 10, 16, 18
+_IFLA_INFO_SLAVE_KIND: Final = 4
+_OF_VRF: Final = "vrf"
 _NDA_DST, _NDA_LLADDR = 1, 2
 _RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_MULTIPATH, _RTA_TABLE = 1, 4, 5, 6, 9, 15
 _UP: Final = 6
@@ -89,9 +91,17 @@ class KernelNews:
             "up": found[_IFLA_OPERSTATE][0] == _UP and not gone,
             "mtu": struct.unpack("=I", found[_IFLA_MTU])[0],
             "mac": found.get(_IFLA_ADDRESS, b"").hex(":"),
+            "master": "" if gone else self._master(number, found),
             "gone": gone,
         }
         return self._news_of("link", number, [name], state)
+
+    def _master(self, number: int, found: Attributes) -> str:
+        """Return the bridge or bond that an interface is a member of; "" for none. A VRF only has its routes."""
+        kinds = attributes(found.get(_IFLA_LINKINFO, b""))
+        if _IFLA_MASTER not in found or text(kinds.get(_IFLA_INFO_SLAVE_KIND, b"")) == _OF_VRF:
+            return ""
+        return self._interface(number, struct.unpack("=I", found[_IFLA_MASTER])[0])
 
     def _neighbour(self, number: int, content: bytes, *, gone: bool) -> dict[str, Any] | None:
         family, index, flags, _, _ = _NDMSG.unpack_from(content)

@@ -368,6 +368,12 @@ REPLACED = [link(NOBODY), neighbour("leaf1", NOBODY)]
         (REPLACED, ("unchecked", ())),
         ([route("10.0.0.0/31"), route("10.200.0.8/31", "eth1")], ("wrong-address", ("h1:eth1--leaf1:swp3",))),
         ([route("10.0.0.0/31")], ("wrong-address", ("h1:eth1",))),
+        ([link(MACS["h1:eth1"]) | {"master": "br0"}, route("10.0.0.0/31", "br0")], ("unchecked", ())),
+        ([link(MACS["h1:eth1"]) | {"master": ""}, route("10.0.0.0/31", "br0")], ("wrong-address", ("h1:eth1",))),
+        (
+            [link(MACS["h1:eth1"]) | {"master": "br0"}, link(MACS["h1:eth1"]) | {"master": ""}, route("10.0.0.0/31")],
+            ("wrong-address", ("h1:eth1",)),
+        ),
         ([route("10.200.0.8/31", "eth1") | {"table": 1001}], ("unchecked", ())),
         ([route("10.0.0.0/31") | {"table": 1001}, route("10.200.0.8/31", "eth1")], ("unchecked", ())),
     ],

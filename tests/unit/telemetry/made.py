@@ -120,14 +120,24 @@ class Made:
         return path
 
 
-def newlink(name: str, mac: str = "02:00:00:00:00:01", *, up: bool = True) -> bytes:
-    """An interface as the kernel reports it (RTM_NEWLINK, <linux/rtnetlink.h>)."""
+def newlink(
+    name: str, mac: str = "02:00:00:00:00:01", *, up: bool = True, master: int = 0, member_of: str = ""
+) -> bytes:
+    """An interface as the kernel reports it (RTM_NEWLINK, <linux/rtnetlink.h>), which can be in a ``bridge``."""
     content = struct.pack("=BxHiII", socket.AF_UNSPEC, 1, 2, 1, 0)
     state = bytes([6 if up else 2, 0, 0, 0])
     for number, value in ((1, bytes.fromhex(mac.replace(":", ""))), (3, f"{name}\0".encode()),
-                          (4, struct.pack("=I", 9000)), (16, state)):  # fmt: skip
+                          (4, struct.pack("=I", 9000)), (16, state), *_membership(master, member_of)):  # fmt: skip
         content += struct.pack("=HH", 4 + len(value), number) + value.ljust(-(-len(value) // 4) * 4, b"\0")
     return struct.pack("=IHHII", 16 + len(content), 16, 0, 0, 0) + content
+
+
+def _membership(master: int, kind: str) -> list[tuple[int, bytes]]:
+    """IFLA_MASTER, and IFLA_INFO_SLAVE_KIND in IFLA_LINKINFO."""
+    if not master:
+        return []
+    named = f"{kind}\0".encode()
+    return [(10, struct.pack("=I", master)), (18, struct.pack("=HH", 4 + len(named), 4) + named)]
 
 
 def plain_run(path: Path, sent: int, dropped: int = 0) -> Path:

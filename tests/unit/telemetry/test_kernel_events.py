@@ -86,3 +86,9 @@ def test_a_link_tells_its_mac_and_another_one_is_news(news: KernelNews) -> None:
     assert [(each["interface"], each["mac"], each["mtu"], each["up"]) for each in told] == [
         ("swp1", macs[0], 9000, True), ("swp1", macs[2], 9000, True),
     ]  # fmt: skip
+
+
+def test_a_member_of_a_bridge_or_a_bond_has_its_name_and_one_of_a_vrf_none(news: KernelNews) -> None:
+    told = [event["master"] for kind in ("bridge", "vrf", "bond")
+            for event in news.events(7, 0, newlink("swp1", master=9, member_of=kind))]  # fmt: skip
+    assert told == ["vlan4094", "", "vlan4094"]
