@@ -190,9 +190,9 @@ def a_route_rejects(facts: WindowFacts) -> Iterator[Sign]:
 
     A host has a sign for all addresses of others, and for a default route that rejects while others have a usable
     one. If most hosts have that route, it is intended for the time without another. A switch has a sign only for
-    ends of pings that were lost. Its default route rejects what it has learned no route to, which is another cause.
+    ends of probes that were lost. Its default route rejects what it has learned no route to, which is another cause.
     """
-    lost = _ends_of_lost_pings(facts)
+    lost = _ends_of_lost_probes(facts)
     fallbacks = _usual_fallbacks(facts)
     leading = {
         version: {nic for nic in _nics(facts) if _leads_beyond(facts, nic, _stack_of(facts, nic), version)}
@@ -248,13 +248,20 @@ def _usual_fallbacks(facts: WindowFacts) -> set[StackRoute]:
     return {route for route, count in having.items() if count >= FEWEST and 2 * count > len(hosts)}
 
 
-def _ends_of_lost_pings(facts: WindowFacts) -> list[str]:
-    """Return the addresses of both ends of pings that were not answered: the answer can be lost, too."""
+def _ends_of_lost_probes(facts: WindowFacts) -> list[str]:
+    """Return the addresses of both ends of pings that were not answered, and of pairs between which packets are lost.
+
+    The answer to a ping can be lost, too.
+    """
     found: dict[str, None] = {}
     for ran in facts.ran:
         if _is_lost_ping(facts, ran):
             found[ran.argv[-1]] = None
             found.update({facts.addresses[nic]: None for nic in pinging(facts, ran) if nic in facts.addresses})
+    ends = {end for each in facts.swept_pairs if each.came < each.sent for end in (each.src, each.dst)}
+    found.update({
+        address: None for nic, address in facts.addresses.items() if ends & {nic, nic.partition(":")[0]}
+    })  # fmt: skip
     return list(found)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from lab.diagnose.cause_engine import diagnose
 from lab.diagnose.diagnosis import DiagnosisOutcome
-from lab.diagnose.facts import PortFacts, Ran
+from lab.diagnose.facts import PortFacts, Ran, SweptPair
 from lab.diagnose.ip_stacks import StackRoute
 from lab.diagnose.run import diagnose_run
 from lab.telemetry.read.recording import Recording
@@ -212,6 +212,12 @@ def test_a_route_of_a_switch_that_rejects_is_the_cause_of_pings_that_are_lost(ki
     lost = facts(ran=(SILENCE,), leaf2={"routes": (learned, rejecting)})
     assert named(diagnose(lost)) == ("static-route", ("leaf2",))
     assert diagnose(lost).causes[0].confidence == 0.9
+    swept = replace(
+        facts(leaf2={"routes": (learned, rejecting)}), swept_pairs=(SweptPair(1.0, "h5", "h1", 3, 1, None),)
+    )
+    assert named(diagnose(swept)) == ("static-route", ("leaf2",))
+    arrived = replace(swept, swept_pairs=(SweptPair(1.0, "h5", "h1", 3, 3, 0.1),))
+    assert diagnose(arrived).causes == ()
     assert diagnose(facts(leaf2={"routes": (learned, rejecting)})).causes == (), "no packet is lost"
     beside = replace(rejecting, prefix="10.0.0.0/24")
     summary = facts(ran=(SILENCE,), leaf2={"routes": (learned, connected("h5"), beside)})
