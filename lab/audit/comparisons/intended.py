@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_interface, ip_net
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.difference import PRESENCE, PRESENT
-from lab.audit.objects.kernel_objects import DROPPING
+from lab.audit.objects.kernel_objects import DROPPING, SHARING
 from lab.audit.rules.route_widths import LEARNED
 from lab.model.addressing import POD_LINKS
 
@@ -31,9 +31,6 @@ _ORIGINATING: Final = frozenset({"redistribute", "default-originate", "default-i
 """Words of lines that advertise what is outside of the fabric."""
 _PREFIXED: Final = (("ip", "route"), ("ipv6", "route"), ("network",), ("aggregate-address",))
 """The words before the prefix of a line of FRR that makes a route."""
-
-_SHARING: Final = frozenset({"macvlan", "macvtap", "ipvlan", "ipvtap"})
-"""Kinds of interfaces that take packets from another one, like macvlan in passthru mode (ip-link(8))."""
 
 
 def _is_new(found: Difference) -> bool:
@@ -98,7 +95,7 @@ class Intentions:
             return False
         if found.kind == "interface":
             joined = {each.master for each in node.interfaces}
-            joined |= {each.name for each in node.interfaces if each.master or each.kind in _SHARING}
+            joined |= {each.name for each in node.interfaces if each.master or each.kind in SHARING}
             return self.is_possible(found) and found.interface not in joined
         entry = next((each for each in node.neighbours if each.identity == found.object), None)
         return entry is not None and entry.mac in self._macs_of(found.node, entry.interface, entry.address)

@@ -17,6 +17,9 @@ MAIN: Final = "main"
 DROPPING: Final = frozenset({"blackhole", "unreachable", "prohibit", "throw"})
 """Types of routes that drop packets, or end the lookup of a table (ip-route(8))."""
 
+SHARING: Final = frozenset({"macvlan", "macvtap", "ipvlan", "ipvtap"})
+"""Kinds of interfaces that take packets from another one, like macvlan in passthru mode (ip-link(8))."""
+
 
 @dataclass(frozen=True, slots=True)
 class InterfaceAudit(AuditedObject):

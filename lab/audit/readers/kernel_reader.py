@@ -219,7 +219,8 @@ def parse_routes(shown: Iterable[Shown]) -> Iterator[RouteAudit]:
     for each in shown:
         if "cache" not in each and "cloned" not in each.get("flags", ()):
             metric = str(each.get("metric") or "")
-            identity = _prefix(each), str(each.get("table", MAIN)), metric, str(each.get("tos", ""))
+            tos = "" if "encap" in each else str(each.get("tos", ""))  # that of an encapsulation has the same name
+            identity = _prefix(each), str(each.get("table", MAIN)), metric, tos
             grouped.setdefault(identity, []).append(each)
     for (prefix, table, metric, tos), members in grouped.items():
         first = members[0]

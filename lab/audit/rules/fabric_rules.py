@@ -16,7 +16,7 @@ from lab.audit.rules.address_rules import (
     of_router_ids,
     of_unused_addresses,
 )
-from lab.audit.rules.port_rules import of_links, of_port
+from lab.audit.rules.port_rules import of_links, of_port, of_sharing
 from lab.audit.rules.route_rules import (
     of_defaults,
     of_gateways,
@@ -58,4 +58,5 @@ def of_rules(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
         *found, *of_owners(state, placement), *of_overrides(state, placement), *of_widths(state, placement.topology),
         *of_defaults(state, placement), *of_hop_limits(state, placement), *of_sources(state, placement),
         *of_router_ids(state, placement), *of_macs(state, placement), *of_missing_addresses(state, placement),
+        *of_sharing(state, placement),
     ]  # fmt: skip

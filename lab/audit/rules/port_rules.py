@@ -1,11 +1,12 @@
-"""Rules about ports: links are up, and thresholds of emulated ports are in order."""
+"""Rules about ports: links are up, nothing takes their packets, and thresholds of emulated ports are in order."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
-from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference
-from lab.audit.objects.kernel_objects import InterfaceAudit
+from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, described
+from lab.audit.objects.kernel_objects import SHARING, InterfaceAudit
 from lab.audit.rules.route_widths import RULE
 
 if TYPE_CHECKING:
@@ -39,6 +40,19 @@ def of_links(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Ite
         if not (each.up and shut):
             setting = "carrier" if each.up else "up"
             yield Difference.of(node.name, each, setting, "no", "yes", RULE)
+
+
+def of_sharing(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield interfaces that take packets from another one, if most nodes of the same tier have none of their kind."""
+    tiers: dict[str, list[NodeAudit]] = defaultdict(list)
+    for node in state.nodes.values():
+        tiers[placement.roles(node.name, "")[0]].append(node)
+    for members in tiers.values():
+        having = Counter(kind for node in members for kind in SHARING & {each.kind for each in node.interfaces})
+        few = {kind for kind, count in having.items() if 2 * count < len(members)}
+        for node in members:
+            for each in (each for each in node.interfaces if each.kind in few):
+                yield Difference.of(node.name, each, PRESENCE, described(each), ABSENT, RULE)
 
 
 def of_port(node: str, port: PortAudit, *, roce: bool) -> Iterator[Difference]:

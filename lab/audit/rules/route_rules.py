@@ -17,7 +17,7 @@ from lab.audit.rules.route_widths import RULE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
-    from ipaddress import IPv4Address, IPv6Address
+    from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 
     from lab.audit.audited import FabricAudit, NodeAudit
     from lab.audit.objects.kernel_objects import RouteAudit
@@ -167,7 +167,8 @@ def _hop_limit(route: RouteAudit) -> str:
 def of_sources(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
     """Yield routes by a port that use a source address to which no other node has a route (``src`` of ip-route(8)).
 
-    Answers to packets of such routes do not come back. A default route is none to the address.
+    Answers to packets of such routes do not come back. A default route is none to the address. An address of the port
+    is right if the other end is in its network.
     """
     having: dict[str, set[str]] = defaultdict(set)
     for name, node in state.nodes.items():
@@ -186,10 +187,32 @@ def of_sources(state: FabricAudit, placement: FabricRoles) -> Iterator[Differenc
             if not said or route.protocol == "kernel" or not ports or (source := ip_interface(said)).is_link_local:
                 continue
             own = [ip_interface(each.address) for each in node.addresses if each.interface in ports]
+            own = [each for each in own if _is_on_link(each, node, ports, placement, state)]
             if not any(each.ip == source.ip for each in own) and not is_routed(source.ip, node.name):
                 same = [str(each.ip) for each in own if each.version == source.version]
                 expected = same[0] if len(same) == 1 else "an address that others have a route to"
                 yield Difference.of(node.name, route, "prefsrc", said, expected, RULE)
+
+
+def _is_on_link(
+    address: IPv4Interface | IPv6Interface,
+    node: NodeAudit,
+    ports: Sequence[str],
+    placement: FabricRoles,
+    state: FabricAudit,
+) -> bool:
+    """Return whether the other end of one of some ports is in an address's network, or has no such network at all.
+
+    Ports of bridges have none.
+    """
+    ends = [placement.peers[node.name, port] for port in ports]
+    there = [
+        ip_interface(each.address).network
+        for end in ends if end.node in state.nodes
+        for each in state.nodes[end.node].addresses if each.interface == end.interface and each.scope == "global"
+    ]  # fmt: skip
+    same = [each for each in there if each.version == address.version]
+    return not same or any(address.ip in each for each in same)
 
 
 def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]:

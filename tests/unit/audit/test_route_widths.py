@@ -301,14 +301,24 @@ def test_a_source_address_that_no_other_node_has_a_route_to_is_a_difference() ->
     nodes = {**STATE.nodes, "leaf1": leaf, "leaf2": replace(
         STATE.nodes["leaf2"], routes=(*STATE.nodes["leaf2"].routes, far))}  # fmt: skip
 
-    def sourced(node: str, source: str, prefix: str = "0.0.0.0/0") -> list[tuple[str, str, str, str]]:
+    def sourced(
+        node: str, source: str, prefix: str = "0.0.0.0/0", *more: AddressAudit
+    ) -> list[tuple[str, str, str, str]]:
         hops = hop if node == "h1" else ("via 169.254.0.1 dev swp1", "via 169.254.0.1 dev swp2")
         route = RouteAudit(prefix, "main", "100", "unicast", "static", hops, {"prefsrc": source})
-        found = changed(node, lambda known: replace(known, routes=(*known.routes, route)), nodes)
+        found = changed(node, lambda known: replace(
+            known, routes=(*known.routes, route), addresses=(*known.addresses, *more)), nodes)  # fmt: skip
         return [(*each[:3], each[4]) for each in found if each[2] == "prefsrc"]
 
     assert sourced("h1", "10.77.0.1") == [("h1", "route 0.0.0.0/0 metric 100", "prefsrc", "10.0.0.1")]
     assert sourced("h1", "10.0.0.1") == []
+    second = AddressAudit("eth1", "10.99.0.1/31", "global")
+    assert sourced("h1", "10.99.0.1", "0.0.0.0/0", second)[0][3] == "10.0.0.1", "leaf1 is not in its network"
+    nodes["leaf1"] = replace(leaf, addresses=(*leaf.addresses, AddressAudit("swp3", "10.99.0.0/31", "global")))
+    assert sourced("h1", "10.99.0.1", "0.0.0.0/0", second) == []
+    nodes["leaf1"] = replace(leaf, addresses=tuple(each for each in leaf.addresses if each.interface != "swp3"))
+    assert sourced("h1", "10.99.0.1", "0.0.0.0/0", second) == [], "the port of a bridge has no address"
+    nodes["leaf1"] = leaf
     assert sourced("leaf1", "10.252.9.9") == [], "leaf2 has a route to it"
 
 

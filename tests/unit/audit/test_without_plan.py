@@ -459,6 +459,23 @@ def test_a_bfd_session_that_only_one_end_has_is_missing_at_the_other(here: tuple
     assert said == ({("down", "up")} if here else {missing})
 
 
+@pytest.mark.parametrize("kind", ["macvlan", "ipvlan"])
+def test_an_interface_that_takes_packets_of_another_one_is_listed_where_most_hosts_have_none(kind: str) -> None:
+    taking = InterfaceAudit("mv0", kind, True, True, 9000, "02:00:00:00:00:77", "", 1000)
+
+    def with_it(node: NodeAudit) -> NodeAudit:
+        return replace(node, interfaces=(*node.interfaces, taking))
+
+    (found,) = changed("h3", with_it)
+    assert (found[:3], found[4]) == (("h3", "interface mv0", "presence"), "absent")
+    assert found[3].startswith(f"present: kind {kind}")
+    hosts = {name: with_it(node) for name, node in STATE.nodes.items() if node.role == "host"}
+    assert changed("h3", lambda node: node, {**STATE.nodes, **hosts}) == []
+    assert (
+        changed("h3", lambda node: replace(node, interfaces=(*node.interfaces, replace(taking, kind="dummy")))) == []
+    )
+
+
 @pytest.mark.parametrize(("node", "port"), [("leaf1", "swp3"), ("h3", "eth1")])
 def test_a_port_of_a_cable_that_does_not_exist_is_named(node: str, port: str) -> None:
     """It was renamed, deleted or moved. A node whose interfaces are not known lacks none."""
