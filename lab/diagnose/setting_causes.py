@@ -90,7 +90,8 @@ def with_setting_causes(found: Diagnosis, paths: RoutePaths) -> Diagnosis:
     if not effects:
         return found
     suspects = list(_suspects(found.differing))
-    rated = [(each, level) for each in suspects if (level := _level(each, effects, topology))]
+    shut = [each for each in suspects if each.kind.cause == SHUTDOWN]
+    rated = [(each, level) for each in suspects if (level := _level(each, effects, shut, topology))]
     best = max((level for _, level in rated), default=0.0)
     if not best or any(_is_named(each, found.causes) for each, level in rated if level == best):
         return found
@@ -215,6 +216,9 @@ def _open_effects(found: Diagnosis) -> list[_Effect]:
     if not effects and not proven:
         effects = [_Effect(each.of, None, each.source == "ping") for each in found.unexplained]
         effects = effects or [_Effect(_place_of(each), None) for each in found.differing if _is_down(each)]
+    if proven:  # whatever else is wrong, a session that an administrator shut is wrong, too
+        shut = [each for each in found.differing if is_shutdown(each) and _is_down(each)]
+        effects += [_Effect(_place_of(each), None) for each in shut]
     return [each for each in effects if not any(matches(each.place, place) for place in explained)]
 
 
@@ -270,17 +274,21 @@ def _is_cabled(interface: str) -> bool:
     return bool(interface) and interface not in {"lo", "all", "default"}
 
 
-def _level(suspects: _Suspects, effects: Sequence[_Effect], topology: Topology) -> float:
-    """Return how sure it is that settings have one of the effects; 0.0 if they cannot have any."""
+def _level(suspects: _Suspects, effects: Sequence[_Effect], shut: Sequence[_Suspects], topology: Topology) -> float:
+    """Return how sure it is that settings have one of the effects; 0.0 if they cannot have any.
+
+    If all effects are at ends of sessions that an administrator ``shut``, that is sure.
+    """
     known = [each for each in effects if each.effect in suspects.kind.effects]
     if any(_reaches(suspects, each.place, topology) for each in known):
         return _AT_ITS_PLACE
     unknown = [each for each in effects if each.effect in {None, PacketEffect.REORDER}]
     unknown = [each for each in unknown if each.ping or not suspects.kind.pings]
+    ended = [[each for each in unknown if _is_end(one, each.place, topology)] for one in shut]
     if (
-        suspects.kind.cause == SHUTDOWN
-        and unknown
-        and all(_is_end(suspects, each.place, topology) for each in unknown)
+        suspects in shut
+        and ended[shut.index(suspects)]
+        and all(any(each in mine for mine in ended) for each in unknown)
     ):
         return _AT_ITS_PLACE
     if not unknown or not (suspects.kind.effects or suspects.kind.pings):

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.objects.routing_objects import BFD_SHUTDOWN, BGP_SHUTDOWN
+from lab.audit.rules.route_widths import ADVERTISED
 from lab.diagnose.conservation.locations import PacketEffect
 
 if TYPE_CHECKING:
@@ -213,6 +214,8 @@ def kind_of(setting: DifferingSetting) -> SettingKind | None:
         return next(each for each in SETTING_KINDS if each.cause == "link-differs")
     if is_shutdown(setting):
         return next(each for each in SETTING_KINDS if each.cause == SHUTDOWN)
+    if setting.setting == ADVERTISED:  # of a route, but a line of its switch's configuration is missing
+        return next(each for each in SETTING_KINDS if each.cause == "session-differs")
     names = {"sysctl": setting.object.partition(" ")[2], "node": setting.object}
     name = names.get(setting.kind, setting.setting)
     kind = "filter" if is_filter_hook(setting) else setting.kind

@@ -333,6 +333,12 @@ def test_a_session_that_an_administrator_shut_is_said_to_be_that(line: str, stat
     elsewhere = Evidence(says="not answered", of="", source="sweep", value=0, at=1.0)
     (found,) = diagnosed([other, own, *shut], unexplained=[*lost, elsewhere]).causes
     assert found.confidence < 0.8, "something else is wrong, too"
+    beside = diagnosed([other, own, *shut], unexplained=lost, causes=[cause("link-flap", "leaf2:swp9", 0.97)]).causes
+    assert [(each.cause, each.confidence) for each in beside] == [("link-flap", 0.97), ("session-shutdown", 0.93)]
+    second = replace(own, node="leaf2")
+    places = [*lost, replace(lost[0], of="leaf2:swp1")]
+    (found,) = diagnosed([other, own, second, *shut], unexplained=places).causes
+    assert (set(found.places), found.confidence) == ({place, "leaf2:swp1"}, 0.93), "two sessions are shut"
     failed = replace(own, value="Idle")
     (found,) = diagnosed([other, failed], unexplained=lost).causes
     assert found.cause == "session-differs"

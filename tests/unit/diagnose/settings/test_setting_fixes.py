@@ -149,7 +149,7 @@ def test_a_network_that_is_not_advertised_has_a_place_to_look_at() -> None:
     assert remedy(silent).startswith("advertise 10.0.0.0/31")
     kind = kind_of(silent)
     assert kind is not None
-    assert kind.cause == "route-differs"
+    assert kind.cause == "session-differs"
     known = replace(silent, expected="yes, by router ospf / network 10.0.0.0/31 area 0.0.0.0")
     assert remedies([known]) == [
         "rocelab vtysh leaf1 -c 'configure terminal' -c 'router ospf' -c 'network 10.0.0.0/31 area 0.0.0.0'"
