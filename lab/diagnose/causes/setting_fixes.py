@@ -213,7 +213,10 @@ def _is_secret(setting: DifferingSetting) -> bool:
 
 
 def _of_secret(setting: DifferingSetting) -> str:
-    """Return what to do about a password or a key, in words: no recording has it."""
+    """Return what to do about a password or a key, in words: no recording has it. FRR removes most without it."""
+    *contexts, last = setting.object.removeprefix("frr ").split(" / ")
+    if is_new(setting) and (known := _REMOVED_WITHOUT_SECRET.search(last)):
+        return f"rocelab vtysh {setting.node} {_typed([*contexts, f'no {known[1]}'])}"
     line, where = setting.object.removeprefix("frr "), f"rocelab vtysh {setting.node}"
     return f"remove {line}: {where}" if is_new(setting) else f"enter the secret of {line} again: {where}"
 
@@ -416,6 +419,11 @@ _NUMBERS: Final = {
 """Settings of an interface with a number, as ip-link(8) names them, with the defaults that an audit leaves out."""
 _WITHOUT_NO: Final = {"detect-multiplier": "3", "receive-interval": "300", "transmit-interval": "300"}
 """Lines of BFD that FRR 8.4 cannot remove, with their defaults."""
+_REMOVED_WITHOUT_SECRET: Final = re.compile(
+    r"^(neighbor \S+ password|isis password|(?:area|domain)-password|ip ospf authentication-key"
+    r"|ip ospf message-digest-key \d+)(?: md5| clear)? <secret"
+)
+"""Lines with a secret that FRR removes without it, up to the first word that it does not need."""
 _REMOVED_FIRST: Final = "ip ospf area"
 """The line whose value FRR only changes after it was removed."""
 _BRIDGED: Final = {"yes": "on", "no": "off", "True": "on", "False": "off"}
