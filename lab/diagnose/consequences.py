@@ -148,7 +148,7 @@ def without_details(
       an aggregate
     - a learned route to a network that its node has an address in now
     - a new learned route, if a line or a manual route of another node has its prefix
-    - link-local addresses, and routes by a port, if IPv6 is off there or the port is missing
+    - addresses of IPv6, and routes by a port, if IPv6 is off there or the port is missing
     - sessions that are down, if the other end has no such session
     - the line by which zebra shows that the kernel does not forward
     - neighbours and FDB entries of a port, if it or the other end of its link is in another bridge or bond
@@ -250,8 +250,8 @@ class _ExplainedObjects:
         return False
 
     def _explains_address(self, each: DifferingSetting) -> bool:
-        local = words_of(each)[:1] and words_of(each)[0].startswith(_LINK_LOCAL)
-        return bool(local) and (each.node, each.interface) in self._bare
+        of_ipv6 = ":" in " ".join(words_of(each)[:1])
+        return of_ipv6 and (each.node, each.interface) in self._bare
 
 
 def _without_ipv6(settings: Iterable[DifferingSetting]) -> set[tuple[str, str]]:

@@ -49,6 +49,7 @@ IPV6: Final = differs(
     "leaf2", "sysctl", "net.ipv6.conf.swp1.disable_ipv6", "value", value="1", expected="0", interface="swp1"
 )
 LOCAL: Final = differs("leaf2", "address", "fe80::1/64 swp1", value="absent", expected="present", interface="swp1")
+GLOBAL: Final = replace(LOCAL, object="address fdc0::1/64 swp1")
 BY_PORT: Final = differs(
     "leaf2", "route", "fdc0::1/128", value="absent", expected="present: next hops via fe80::2 dev swp1, scope global"
 )
@@ -66,12 +67,21 @@ def left(settings: list[DifferingSetting], paths: RoutePaths = PATHS) -> list[Di
 
 @pytest.mark.parametrize(
     ("root", "detail"),
-    [(LINE, FEWER), (AGGREGATE, DROPPED), (ADDRESS, LOST), (IPV6, LOCAL), (IPV6, BY_PORT), (NO_SESSION, DOWN)],
+    [
+        (LINE, FEWER),
+        (AGGREGATE, DROPPED),
+        (ADDRESS, LOST),
+        (IPV6, LOCAL),
+        (IPV6, GLOBAL),
+        (IPV6, BY_PORT),
+        (NO_SESSION, DOWN),
+    ],
     ids=[
         "fewer paths",
         "an aggregate",
         "an attached network",
         "a link-local address",
+        "a global address of IPv6",
         "a route by the port",
         "BFD at one end",
     ],
