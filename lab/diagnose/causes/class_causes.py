@@ -105,7 +105,7 @@ CLASS_CAUSES: Final = (
     Cause(
         "dscp-rewritten", "a host sends RDMA packets in a class that is not lossless",
         needs=(classes.sent_in_a_lossy_class,),
-        excludes=(classes.mapped_otherwise, classes.map_differs),
+        excludes=(classes.mapped_otherwise, classes.map_differs, classes.a_job_uses_a_lossy_class),
         rival="dscp-map-mismatch",
         tell="rocelab exec {node} -- tcpdump -v -c 5 -n udp dst port 4791: a tos of 0x6a is DSCP 26 and ECT(0)",
         fix="set the traffic class of the job (--tclass 106: DSCP 26, ECT(0)), and remove the rule on {node} that"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lab.diagnose.causes.cause import Cause
-from lab.diagnose.symptoms import crossed_rails, host_symptoms
+from lab.diagnose.symptoms import classes, crossed_rails, host_symptoms
 
 JOB_CAUSES: Final = (
     Cause(
@@ -36,5 +36,16 @@ JOB_CAUSES: Final = (
         fix="rocelab exec {node} -- ip link set {interface} mtu 9000, or remove mtu from the job (UCX_IB_PATH_MTU)",
         words="Programs that exchange their active MTU, as ib_write_bw does, use the smaller one and pass. This"
         " library uses the MTU of its setting. The NIC cannot send such packets, and drops those that it receives.",
+    ),
+    Cause(
+        "wrong-traffic-class", "a job's traffic class is not lossless: it has another DSCP than the fabric's",
+        needs=(classes.a_job_uses_a_lossy_class,),
+        excludes=(classes.map_differs,),
+        explains=("dscp-rewritten", "incast", "victim-flow", "gray-loss"),
+        rival="dscp-rewritten",
+        tell="rocelab qos show {node}: the priority of the job's DSCP, which is its traffic class divided by 4",
+        fix="set the traffic class of the job again (--tclass 106, or NCCL_IB_TC=106: DSCP 26, ECT(0))",
+        words="All of its packets are in a class that PFC does not pause. Under load they are dropped, and a QP whose"
+        " last packets are lost repeats them only after its ACK timeout.",
     ),
 )  # fmt: skip

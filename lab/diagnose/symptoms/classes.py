@@ -6,12 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.symptom import Evidence, Sign
+from lab.model.qos.presets import ROCE_DSCP
 from lab.telemetry.read import measures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.diagnose.facts import WindowFacts
+    from lab.diagnose.facts import Lane, WindowFacts
 
 _MANY: Final = 50
 """The minimum number of packets in a different class."""
@@ -102,6 +103,47 @@ def sent_in_a_lossy_class(facts: WindowFacts) -> Iterator[Sign]:
                 Evidence(says=says, of=lossy[0].port, source=counter, value=lossy[0].tx_packets, at=facts.end),
             )
             yield Sign(nic, seen, 0.9)
+
+
+def a_job_uses_a_lossy_class(facts: WindowFacts) -> Iterator[Sign]:
+    """A job's traffic class has a DSCP whose priority is lossless at no rank's NIC, and its packets are in it."""
+    for job in facts.jobs if any(map(facts.lossless, facts.ports)) else ():
+        tclass = job.about.tclass if job.about else None
+        nics = [f"{each.node}:{each.interface}" for each in job.ranks]
+        if tclass is None or not all(_is_lossy(facts, nic, tclass) for nic in nics):
+            continue
+        for nic in nics:
+            lane = _own_lane(facts, nic, tclass)
+            if lane.tx_packets < _MANY:
+                continue
+            says = f"the traffic class of job {job.name}: DSCP {tclass >> 2}, priority {lane.priority}, not lossless"
+            counter = measures.TX_PACKETS.series(lane.priority)
+            seen = (
+                Evidence(says=says, of=nic, source="jobs.jsonl", value=tclass, at=facts.end),
+                Evidence(
+                    says=f"packets sent in priority {lane.priority}", of=nic, source=counter, value=lane.tx_packets,
+                    at=facts.end,
+                ),
+            )  # fmt: skip
+            sure = 0.95 if facts.config(nic) else 0.6
+            yield Sign(place=nic, evidence=seen, weight=sure, priority=lane.priority)
+
+
+def _own_lane(facts: WindowFacts, nic: str, tclass: int) -> Lane:
+    """Return the lane of a traffic class at a NIC; without its configuration, the one that sent most packets."""
+    config = facts.config(nic)
+    if config:
+        return facts.lane(nic, config.priority_of(tclass >> 2))
+    return max((facts.lane(nic, priority) for priority in range(8)), key=lambda lane: lane.tx_packets)
+
+
+def _is_lossy(facts: WindowFacts, nic: str, tclass: int) -> bool:
+    """Return whether a NIC puts this traffic class into a priority without PFC.
+
+    Without its configuration it does if it sends most packets in one, and the DSCP is not the usual one of RoCE.
+    """
+    known = facts.config(nic) is not None or tclass >> 2 != ROCE_DSCP
+    return known and _own_lane(facts, nic, tclass).priority not in facts.lossless(nic)
 
 
 def _differs(facts: WindowFacts, place: str) -> bool:

@@ -116,7 +116,8 @@ def _run(
     link_rate: float | None = None,
 ) -> None:
     """Run a job to its end. It only adds rows to the recording, which several processes may do at once."""
-    nics = [find_nic(stage.fabric, host) for host in spec.hosts or ()]
+    storage = [spec.storage.host] if spec.storage is not None else []
+    nics = [find_nic(stage.fabric, host) for host in (*(spec.hosts or ()), *storage)]
     links = chain.from_iterable(nic_links(stage.fabric.topology, stage.fabric.plan, nic) for nic in nics)
     started: list[str] = []
 

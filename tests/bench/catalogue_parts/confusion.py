@@ -44,7 +44,7 @@ CAUSE = {
 """The cause of scenarios that have not its name."""
 PLACES = {
     "victim-flow": ["h6:eth1"], "parking-lot": ["leaf1"], "incast": ["leaf1:swp6"],
-    "ack-starved-by-pfc": ["h4:eth1"],
+    "ack-starved-by-pfc": ["h4:eth1"], "wrong-traffic-class": ["h1", "h2", "h3"],
     "pfc-deadlock": ["leaf1:swp1", "spine1:swp2", "leaf2:swp2", "spine2:swp1"],
 }  # fmt: skip
 """Where it is, of scenarios that do not inject it there: PFC does it by itself, or what is injected leads to it."""

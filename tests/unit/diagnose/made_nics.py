@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lab.diagnose.ip_stacks import Stack
     from lab.diagnose.overlay_forwarding import Forwarding
     from lab.model.qos.port import NodeQos
+    from lab.telemetry.read.recorded_jobs import RecordedJob, RecordedRankStep
 
 Value = TypeVar("Value")
 
@@ -61,10 +62,19 @@ class Merged:
                 replace(each, src=self._port(each.src), dst=self._port(each.dst)) for each in facts.transfers
             ),
             failed_jobs=tuple(replace(each, nics=tuple(map(self._port, each.nics))) for each in facts.failed_jobs),
+            jobs=tuple(map(self._job, facts.jobs)),
             stacks=self._nodes(facts.stacks, _one_stack),
             qos=self._nodes(facts.qos, _one_configuration),
             forwarding=self._nodes(facts.forwarding, _one_forwarding),
         )
+
+    def _job(self, job: RecordedJob) -> RecordedJob:
+        steps = (replace(each, ranks=tuple(map(self._rank, each.ranks))) for each in job.steps)
+        return replace(job, steps=tuple(steps))
+
+    def _rank(self, rank: RecordedRankStep) -> RecordedRankStep:
+        node, _, interface = self._port(f"{rank.node}:{rank.interface}").partition(":")
+        return replace(rank, node=node, interface=interface)
 
     def _node(self, node: str) -> str:
         return self.host if node == self._second else node

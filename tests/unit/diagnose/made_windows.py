@@ -7,7 +7,6 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from lab.diagnose.facts import (
-    FailedJob,
     LinkEvent,
     PortFacts,
     Ran,
@@ -20,8 +19,8 @@ from lab.diagnose.facts import (
 )
 from lab.model.load import read_topology
 from lab.scenario import library
-from lab.telemetry.read.recorded_jobs import RecordedJob, jobs_of
 from tests.unit.diagnose import made_addresses, made_congestion, made_conservation, made_overlay
+from tests.unit.diagnose.jobs import made_jobs
 from tests.unit.diagnose.made_facts import (
     ADDRESSES,
     FULL,
@@ -38,21 +37,6 @@ from tests.unit.diagnose.made_facts import (
     with_lanes,
     writing,
 )
-from tests.unit.telemetry.jobs.made_job import steps
-
-
-def job_of(excess: dict[int, int]) -> tuple[RecordedJob, ...]:
-    """A training job of three steps, in which ranks compute so many ms longer than 100 ms."""
-    rows = sorted(steps([60] * 3, excess), key=lambda row: row["ns"])
-    return jobs_of((row["ns"], row) for row in rows)
-
-
-def railed(lanes: Lanes, *hosts: str) -> WindowFacts:
-    """A job with ranks on h1 and h2 at leaf1, and on h5 and h6 at leaf2; some hosts have a second NIC, at leaf1."""
-    made = facts(lanes, jobs=job_of({}))
-    more = {f"{host}:eth2": PortFacts(f"{host}:eth2", f"leaf1:swp1{host[1:]}", host=True) for host in hosts}
-    return replace(made, ports={**made.ports, **more})
-
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,13 +63,6 @@ CROWDED = {"leaf1:swp1": {**DEEP, "tx_bytes": FULL // 4, "tx_packets": PACKETS /
 """A link of 25 Mb/s that is full."""
 SENDERS = {"leaf1:swp3": {"pauses_out": 50}, "leaf1:swp4": {"pauses_out": 50}}
 LINK = {"tx_bytes": 20_000_000, "tx_packets": 5000}
-CROSSING: Lanes = {
-    "leaf1:swp1": {"tx_bytes": FULL // 2, "tx_packets": PACKETS // 2, "depth": 90_000.0, "deepest": 190_000},
-    "leaf1:swp3": {"pauses_out": 12, "resumes_out": 12},
-}
-"""An uplink of leaf1 whose queue fills while the ranks communicate, so that h1 is paused."""
-NOT_STARTED = FailedJob(0.5, "ring", ("h1:eth1", "h2:eth1"), 4096, "rank 1 at h2 failed")
-"""A job whose library uses 4096 bytes without asking."""
 BY_GID = (StartedTransfer("h1:eth1", "h5:eth1", 1, 1),)
 RETRIED = {"h1": {"completer_retry_err": 10, "rcvd_seq_err": 10}, "h5": {"out_of_seq_request": 10}}
 LAST = {
@@ -496,21 +473,5 @@ CASES: list[tuple[str, str, WindowFacts, WindowFacts]] = [
     *made_addresses.CASES,
     *made_congestion.CASES,
     *made_conservation.CASES,
-    (
-        "mtu-not-negotiated", "h2:eth1",
-        facts({}, failed_jobs=(NOT_STARTED,), mtus={"h1:eth1": 9000, "h2:eth1": 1500}),
-        facts({}, failed_jobs=(replace(NOT_STARTED, mtu=None),), mtus={"h1:eth1": 9000, "h2:eth1": 1500}),
-    ),
-    (
-        "mtu-not-negotiated", "h2:eth1",
-        facts({}, failed_jobs=(NOT_STARTED,), mtus={"h1:eth1": 9000, "h2:eth1": 1500}),
-        facts({}, failed_jobs=(NOT_STARTED,), mtus={"h1:eth1": 9000, "h2:eth1": 9000}),
-    ),
-    ("straggler-host", "h5", facts({}, jobs=job_of({2: 40})), facts({}, jobs=job_of({2: 9}))),
-    ("rail-misaligned-placement", "leaf1:swp1", railed(CROSSING, "h5", "h6"), railed(CROSSING, "h5")),
-    (
-        "rail-misaligned-placement", "leaf1:swp1",
-        railed(CROSSING, "h5", "h6"),
-        railed({"leaf1:swp1": {"tx_bytes": FULL // 2, "tx_packets": PACKETS // 2}}, "h5", "h6"),
-    ),
+    *made_jobs.CASES,
 ]  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 from lab.diagnose.symptoms.crossed_rails import ranks_cross_rails
 from lab.jobs.rank_qp import RankQp
 from lab.telemetry.read.recorded_jobs import JobDescription
-from tests.unit.diagnose.made_windows import CROSSING, railed
+from tests.unit.diagnose.jobs.made_jobs import CROSSING, railed
 
 if TYPE_CHECKING:
     from lab.diagnose.facts import WindowFacts

@@ -11,8 +11,8 @@ from lab.diagnose.cause_engine import diagnose
 from lab.diagnose.symptoms.path_symptoms import few_flows_on_one_uplink
 from lab.jobs.rank_qp import RankQp
 from lab.telemetry.read.recorded_jobs import JobDescription
+from tests.unit.diagnose.jobs.made_jobs import job_of
 from tests.unit.diagnose.made_facts import FULL, PACKETS, facts, writing
-from tests.unit.diagnose.made_windows import job_of
 
 if TYPE_CHECKING:
     from lab.diagnose.facts import WindowFacts
