@@ -146,7 +146,7 @@ def without_details(
     - learned routes that are missing, or over fewer paths, if a routing session by which they are advertised differs,
       or its configuration; one that drops packets only if a line of its node's configuration names the network, like
       an aggregate
-    - a learned route to a network that its node has an address in now
+    - a learned route to a network that its node has an address in now, or in which another node lost its address
     - a new learned route, if a line or a manual route of another node has its prefix
     - addresses of IPv6, and routes by a port, if IPv6 is off there or the port is missing
     - sessions that are down, if the other end has no such session
@@ -172,6 +172,7 @@ class _ExplainedRoutes:
         self._roots = [each for each in settings if changes_routes(each)]
         self._identities = [each for each in self._roots if each.shared and _ROUTER_ID.search(each.object)]
         self._attached = {(each.node, net) for each in settings if (net := _new_network(each))}
+        self._detached = {net for each in settings if (net := _lost_network(each))}
         self._bare = _without_ipv6(settings)
         self._named = {(each.node, word) for each in settings if each.kind == "frr" for word in each.object.split()}
         manual = {" ".join(words_of(each)[:1]) for each in settings if _is_new_manual(each)}
@@ -192,7 +193,8 @@ class _ExplainedRoutes:
             contradicts = self._wrong is None or (each.node, each.object) in self._wrong
             here[each.node] = here.get(each.node, False) or contradicts
         attached = is_unlearned(each) and (each.node, prefix) in self._attached
-        return bool(behind) or attached or self._is_by_bare_port(each)
+        detached = is_unlearned(each) and prefix in self._detached
+        return bool(behind) or attached or detached or self._is_by_bare_port(each)
 
     def with_lost(self, setting: DifferingSetting) -> DifferingSetting:
         """Return a setting with the effect that nodes have fewer paths or routes, or only other ones than planned."""
@@ -288,11 +290,20 @@ def _is_mtu(setting: DifferingSetting) -> bool:
 def _new_network(setting: DifferingSetting) -> str:
     """Return the network of an address that a node should not have; "" for other settings."""
     words = words_of(setting)
-    extra = setting.setting == "owner" or (setting.setting == "presence" and setting.expected.startswith("absent"))
-    if setting.kind != "address" or not extra or not words:
-        return ""
+    extra = setting.setting == "owner" or is_new(setting)
+    return _network(words[0]) if setting.kind == "address" and extra and words else ""
+
+
+def _lost_network(setting: DifferingSetting) -> str:
+    """Return the network of an address that a node does not have any more; "" for other settings."""
+    words = words_of(setting)
+    lost = setting.setting == "presence" and setting.value.startswith("absent")
+    return _network(words[0]) if setting.kind == "address" and lost and words else ""
+
+
+def _network(address: str) -> str:
     try:
-        return str(ip_network(words[0], strict=False))
+        return str(ip_network(address, strict=False))
     except ValueError:  # of a damaged recording
         return ""
 

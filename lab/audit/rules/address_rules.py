@@ -141,6 +141,27 @@ def of_missing_addresses(state: FabricAudit, placement: FabricRoles) -> Iterator
                 )  # fmt: skip
 
 
+def of_fewer_addresses(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield loopbacks with an address, but fewer of a version than most of their tier have: others lost routes to it.
+
+    A node can have more than its siblings by intent, for example that of a service.
+    """
+    tiers: dict[str, dict[str, Counter[int]]] = defaultdict(dict)
+    for name, node in state.nodes.items():
+        own = (each for each in node.addresses if each.interface == "lo" and each.scope == "global")
+        versions = Counter(int(ip_interface(each.address).version) for each in own)
+        tiers[placement.roles(name, "")[0]][name] = versions
+    for members in tiers.values():
+        for version in (4, 6):
+            usual, count = Counter(each[version] for each in members.values()).most_common(1)[0]
+            fewer = [name for name, each in members.items() if 0 < each[version] < usual]
+            for name in fewer if is_of_most(count, len(members)) else ():
+                yield Difference(
+                    node=name, kind="address", object=f"{OF_ANY_VALUE}lo", field=f"IPv{version} addresses",
+                    value=str(members[name][version]), expected=str(usual), against=RULE, interface="lo",
+                )  # fmt: skip
+
+
 def _addressed_slots(state: FabricAudit, placement: FabricRoles) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield loopbacks, as node and interface, and ports that are up and in no bridge or bond, each with its role."""
     for name, node in state.nodes.items():

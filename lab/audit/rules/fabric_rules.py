@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lab.audit.difference import unread_kinds
 from lab.audit.rules.address_rules import (
     ProxiedAddresses,
+    of_fewer_addresses,
     of_macs,
     of_mapped_gateways,
     of_missing_addresses,
@@ -58,5 +59,6 @@ def of_rules(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
         *found, *of_owners(state, placement), *of_overrides(state, placement), *of_widths(state, placement.topology),
         *of_defaults(state, placement), *of_hop_limits(state, placement), *of_sources(state, placement),
         *of_router_ids(state, placement), *of_macs(state, placement), *of_missing_addresses(state, placement),
+        *of_fewer_addresses(state, placement),
         *of_sharing(state, placement),
     ]  # fmt: skip

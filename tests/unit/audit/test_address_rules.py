@@ -40,6 +40,19 @@ def test_the_loopback_address_of_another_node_is_no_anycast() -> None:
     assert with_addresses("h1", "leaf1") == {"h1", "leaf1"}
 
 
+def test_a_leaf_that_lost_one_of_several_addresses_of_its_loopback_is_named() -> None:
+    """Packets of hosts pass. Other switches lose the route to the address of a router or a tunnel."""
+    own = STATE.nodes["leaf2"].addresses
+    loopbacks = [each for each in own if each.interface == "lo" and ":" not in each.address]
+    assert len(loopbacks) == 2
+    lost = replace(STATE.nodes["leaf2"], addresses=tuple(each for each in own if each != loopbacks[0]))
+    found = differences_without_plan(replace(STATE, nodes={**STATE.nodes, "leaf2": lost}), TOPOLOGY)
+    assert [(each.node, each.object, each.field, each.value, each.expected) for each in found] == [
+        ("leaf2", "address lo", "IPv4 addresses", "1", "2")
+    ]
+    assert with_addresses("leaf2") == set(), "one more is by intent"
+
+
 def test_most_leaves_may_answer_for_addresses_of_hosts() -> None:
     def differing(*leaves: str, more: NeighbourAudit | None = None) -> list[str]:
         nodes = dict(STATE.nodes)

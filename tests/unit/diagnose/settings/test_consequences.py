@@ -45,6 +45,7 @@ AGGREGATE: Final = differs("leaf1", "frr", "router bgp 1 / aggregate-address 10.
 DROPPED: Final = differs("leaf1", "route", "10.0.0.0/28", value="present: type blackhole", protocol="bgp")
 ADDRESS: Final = differs("leaf2", "address", "10.0.0.0/31 swp4", "owner", value="leaf1, leaf2", expected="leaf1")
 LOST: Final = differs("leaf2", "route", "10.0.0.0/31 metric 20", value="absent", expected="present: protocol bgp")
+OWNER: Final = differs("leaf1", "address", "10.0.0.0/31 swp4", value="absent", expected="present: scope global")
 IPV6: Final = differs(
     "leaf2", "sysctl", "net.ipv6.conf.swp1.disable_ipv6", "value", value="1", expected="0", interface="swp1"
 )
@@ -71,6 +72,7 @@ def left(settings: list[DifferingSetting], paths: RoutePaths = PATHS) -> list[Di
         (LINE, FEWER),
         (AGGREGATE, DROPPED),
         (ADDRESS, LOST),
+        (OWNER, LOST),
         (IPV6, LOCAL),
         (IPV6, GLOBAL),
         (IPV6, BY_PORT),
@@ -80,6 +82,7 @@ def left(settings: list[DifferingSetting], paths: RoutePaths = PATHS) -> list[Di
         "fewer paths",
         "an aggregate",
         "an attached network",
+        "a network whose address is gone",
         "a link-local address",
         "a global address of IPv6",
         "a route by the port",
