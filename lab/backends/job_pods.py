@@ -19,6 +19,7 @@ space of RFC 6598. A host link with IPv6 is a /64 with room for the pod.
 from __future__ import annotations
 
 import contextlib
+import time
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from ipaddress import IPv4Interface
@@ -29,11 +30,12 @@ from lab.backends.fabric_state import JournalKind
 from lab.errors import CommandFailed, EnvironmentLacks, OperationFailed, UsageError
 from lab.jobs.rank_placement import nic_links
 from lab.kernel.netlink import ip_state
+from lab.kernel.netlink.routes import RouteNews
 from lab.kernel.process import locks, netns, netns_processes, process, signals, tuning
 from lab.kernel.process.netns import Namespace
 from lab.model.addressing import POD_LINKS
 from lab.model.topology import Underlay
-from lab.rdma import rxe, sysfs
+from lab.rdma import rxe
 from lab.rdma.nic_choice import all_nics
 
 if TYPE_CHECKING:
@@ -252,13 +254,16 @@ def _configure(fabric: Fabric, leaf: str, words: Sequence[str]) -> str | None:
 
 def _await_routes(fabric: Fabric, made: Sequence[JobPod]) -> None:
     """Wait until each leaf has a route to each network. OperationFailed if it has not in time."""
-    by_leaf = _by_leaf(made)
     wanted = {str(pod.network.network) for pod in made if pod.network is not None}
-    for leaf in by_leaf:
-        namespace = fabric.namespace(leaf)
-        if not sysfs.until(lambda namespace=namespace: wanted <= _known(namespace), _PATIENCE):  # type: ignore[misc]
-            missing = min(wanted - _known(namespace), default="one came too late")
-            raise OperationFailed(f"{leaf} has no route to a pod: {missing}", "rocelab status")
+    leaves = {leaf: fabric.namespace(leaf) for leaf in _by_leaf(made)}
+    deadline = time.monotonic() + _PATIENCE
+    with RouteNews(leaves.values()) as news:
+        while missing := {leaf: absent for leaf in leaves if (absent := wanted - _known(leaves[leaf]))}:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                leaf = min(missing)
+                raise OperationFailed(f"{leaf} has no route to a pod: {min(missing[leaf])}", "rocelab status")
+            news.wait(left)
 
 
 def _known(leaf: Namespace) -> set[str]:

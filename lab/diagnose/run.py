@@ -12,6 +12,7 @@ from lab.diagnose.extract import collect
 from lab.diagnose.slowed_steps import with_slowed_steps
 from lab.diagnose.symptoms.crossed_cables import still_crossed
 from lab.telemetry.read.recorded_jobs import recorded_jobs
+from lab.telemetry.read.recorded_requests import recorded_requests
 from lab.telemetry.read.series import RecordingPhase
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def _with_transfers(recording: Recording, whole: RecordingPhase) -> list[Recordi
     """Return the times in which transfers or training jobs ran. Those that overlap are one."""
     times: list[RecordingPhase] = []
     spans = [(each.ns, each.end_ns) for each in recording.transfers()]
-    spans += [(each.begin, each.end) for each in recorded_jobs(recording)]
+    for of in (recorded_jobs(recording), recorded_requests(recording)):
+        spans += [(each.begin, each.end) for each in of]
     for begun, ended in sorted(spans):
         start, end = max(begun, whole.start), min(ended, whole.end)
         if times and start <= times[-1].end:

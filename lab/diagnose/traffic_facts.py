@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.diagnose.facts import ArpProbe, FailedJob, GaveUp, Ran, StartedTransfer, Swept, SweptPair
 from lab.errors import UsageError
 from lab.model.hosts import parse_pair
 from lab.telemetry.read.recorded_jobs import recorded_jobs
+from lab.telemetry.read.recorded_requests import recorded_requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,13 +130,22 @@ def started_transfers(recording: Recording, window: RecordingPhase, facts: Windo
             ends = (each.dst, each.src) if each.verb == "read" else (each.src, each.dst)
             src, dst = (_nic(recording, facts, name) for name in ends)
             latest.setdefault((src, dst), StartedTransfer(src=src, dst=dst, qps=each.qps))
-    for job in facts.jobs:
-        for made in _of_job(job):
-            latest.setdefault((made.src, made.dst), made)
+    of_jobs = (_of_job(job) for job in facts.jobs)
+    for made in chain(_requested(recording, window), *of_jobs):
+        latest.setdefault((made.src, made.dst), made)
     for transfer in latest.values():
         lanes = [lane for port in facts.links_of(transfer.src) for lane in facts.by_port.get(port.name, ())]
         if transfer.gid_index is not None or any(lane.tx_bytes > 10_000 or lane.deepest > 10_000 for lane in lanes):
             yield transfer
+
+
+def _requested(recording: Recording, window: RecordingPhase) -> Iterator[StartedTransfer]:
+    """Yield the transfers whose requests moved data in the window; each has one QP to each of its targets."""
+    for transfer in recorded_requests(recording):
+        for each in transfer.requests:
+            if each.begin <= window.end and each.end >= window.start:
+                src, dst = (each.nic, each.target_nic) if each.verb == "write" else (each.target_nic, each.nic)
+                yield StartedTransfer(src=src, dst=dst, qps=1)
 
 
 def _of_job(job: RecordedJob) -> Iterator[StartedTransfer]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.report import qp_limits
 from lab.report.diagnosis_part import diagnosed
+from lab.report.job.request_tables import requests_of_transfers
 from lab.report.job.step_tables import training_steps
 from lab.report.markdown_text import block, code, plain, table
 from lab.report.run_facts import named
@@ -194,6 +195,7 @@ def _figures(facts: ReportFacts) -> Iterator[str]:
     yield "## Figures"
     yield ""
     yield from training_steps(facts.jobs)
+    yield from requests_of_transfers(facts.requests)
     if facts.transfers:
         yield from _transfers(facts)
     for measure in (*PORT_FIGURES, *DEVICE_FIGURES):

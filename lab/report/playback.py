@@ -13,6 +13,7 @@ import numpy as np
 
 from lab.dataplane import reductions
 from lab.report.job.job_playback import played_jobs
+from lab.report.job.request_tables import played_transfers
 from lab.report.markdown import typed
 from lab.report.mentions import places_in
 from lab.report.qp_limits import limits_of
@@ -88,6 +89,7 @@ def _about(topology: Topology, recording: Recording, facts: ReportFacts) -> dict
         "pauses": _pauses(facts),
         "steps": (steps := steps_of(topology, facts)),
         "jobs": played_jobs(facts.jobs),
+        "requests": played_transfers(facts.requests),
         "opening": opening_of(facts, steps),
         "commands": list(_commands(recording, facts)),
         "packets": [_packet(each) for each in facts.packets],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab.diagnose.run import diagnose_run
 from lab.report.busiest_moment import busiest_moment
+from lab.report.job.request_tables import RequestTransfer, request_transfers
 from lab.report.job.step_tables import ReportedJob, reported_jobs
 from lab.report.merged_events import queue_pair_moments, route_moments
 from lab.report.packet_picks import Packet, packets_of
@@ -120,6 +121,8 @@ class ReportFacts:
     """QPs that congestion control limited, the one that it limited most first."""
     jobs: tuple[ReportedJob, ...] = ()
     """Training jobs of the run, with every step of every rank."""
+    requests: tuple[RequestTransfer, ...] = ()
+    """Transfers of the run, with every request."""
 
     @property
     def broken_from(self) -> float:
@@ -177,6 +180,7 @@ def _gathered(recording: Recording, told: ScenarioText) -> ReportFacts:
         packets=tuple(packets),
         limited=tuple(reported_qps(recording)),
         jobs=reported_jobs(recording),
+        requests=request_transfers(recording),
     )
     broken = broken_phase(recording, next((fault.start for fault in faults if fault.story), None))
     return replace(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from lab.units import format_time
 
 if TYPE_CHECKING:
-    from lab.telemetry.read.dashboard import RankState, Snapshot
+    from lab.telemetry.read.dashboard import RankState, RequesterState, Snapshot
     from lab.telemetry.read.window_measure import Measure
 
 NOTHING: Final = "·"
@@ -27,6 +27,17 @@ def job_rank(rank: RankState) -> tuple[str, ...]:
         *(f"{rank.job} {rank.rank}", f"{rank.node}:{rank.interface}", str(rank.step), format_time(rank.step_time)),
         *(f"{rank.share:.0%}", format_time(rank.waiting), late, "straggler" if rank.straggler else ""),
     )
+
+
+REQUESTERS: Final = ("transfer", "NIC", "to or from", "complete", "under way", "last took", "mean")
+"""The columns of the requests of transfers."""
+
+
+def requester(host: RequesterState) -> tuple[str, ...]:
+    """Return a line of the table of requests of transfers."""
+    times = (format_time(each) if host.complete else "" for each in (host.last, host.mean))
+    nic = f"{host.node}:{host.interface}"
+    return f"{host.transfer} {host.node}", nic, host.target, str(host.complete), str(host.under_way), *times
 
 
 def cell(measure: Measure, value: float) -> str:

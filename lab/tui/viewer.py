@@ -1,4 +1,4 @@
-"""The tables of ``rocelab top`` and ``rocelab replay``: ports, devices, sessions, QPs and training jobs."""
+"""The tables of ``rocelab top`` and ``rocelab replay``: ports, devices, sessions, QPs, jobs and transfers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 _NS: Final = 10**9
 SESSIONS: Final = ("session", "protocol", "state", "for", "changes")
 QUEUE_PAIRS: Final = ("QP", "type", "state", "to QP", "of", "limited to", "seen for")
-_TITLES: Final = {PORTS.name: "Ports", DEVICES.name: "RDMA", "sessions": "Sessions", "qps": "QPs", "jobs": "Jobs"}
+_TITLES: Final = {
+    PORTS.name: "Ports", DEVICES.name: "RDMA", "sessions": "Sessions", "qps": "QPs", "jobs": "Jobs",
+    "transfers": "Transfers",
+}  # fmt: skip
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
@@ -48,6 +51,7 @@ class Viewer(App[None]):
         Binding("3", "tab('sessions')", "sessions"),
         Binding("4", "tab('qps')", "QPs"),
         Binding("5", "tab('jobs')", "jobs"),
+        Binding("6", "tab('transfers')", "transfers"),
     ]
 
     def __init__(self, film: Film, sort: str = "tx_bps") -> None:
@@ -73,6 +77,8 @@ class Viewer(App[None]):
                 yield Lines(QUEUE_PAIRS, id="qps-lines")
             with TabPane(_TITLES["jobs"], id="jobs"):
                 yield Lines(cells.JOB_RANKS, id="jobs-lines")
+            with TabPane(_TITLES["transfers"], id="transfers"):
+                yield Lines(cells.REQUESTERS, id="transfers-lines")
         yield Static(id="told", markup=False)
         yield Footer()
 
@@ -98,6 +104,8 @@ class Viewer(App[None]):
             self._show_told("qps", [self._queue_pair(each) for each in self.film.queue_pairs(self.at)])
         if open_ == "jobs":
             self._show_told("jobs", [cells.job_rank(each) for each in self.film.job_ranks(self.at)])
+        if open_ == "transfers":
+            self._show_told("transfers", [cells.requester(each) for each in self.film.requesters(self.at)])
         if isinstance(self.screen, History):
             self.screen.show(self.at)
 

@@ -1,4 +1,4 @@
-"""Training jobs in the player: a row for each rank, the straggler of each step, and clicks that move the time."""
+"""Jobs in the player: a row for each rank or requesting host, stragglers, and clicks that move the time."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from lab.telemetry.read.recording import Recording
 from tests.browser.chromium import Tab
 from tests.browser.test_player import click, now, scrub, until
 from tests.unit.telemetry.jobs.made_job import COMPUTE, PERIOD, job_run, steps
+from tests.unit.telemetry.jobs.made_requests import request_run, requests
 from tests.unit.telemetry.made import START
 
 if TYPE_CHECKING:
@@ -45,5 +46,25 @@ def test_a_job_has_a_row_for_each_rank_and_marks_its_straggler(browser: Chromium
         assert abs(now(tab) - FIRST - 2 * PERIOD / 1000) < 0.001
         share = "document.querySelector('.rank-step .compute').style.width"
         assert abs(float(tab.run(share).rstrip("%")) - COMPUTE / 2) < 0.1  # 100 of 200 ms
+        assert tab.complaints() == []
+        tab.close()
+
+
+def test_a_transfer_has_a_row_for_each_host_and_a_bar_for_each_request(browser: Chromium, tmp_path: Path) -> None:
+    recording = Recording.open(request_run(tmp_path / "run", requests([50, 60])).finished())
+    file = tmp_path / "page.html"
+    file.write_text(write_page(recording, gather(recording, told_of(recording.folder.path, library.OWN))))
+    for width in (1400, 390):
+        tab = Tab(browser, file.as_uri(), width, 900)
+        assert tab.run("[...document.querySelectorAll('.rank-name')].map((it) => it.textContent)") == [
+            "h1:eth1", "h2:eth1"
+        ]  # fmt: skip
+        bars = "[...document.querySelectorAll('.rank-lane')].map((it) => it.querySelectorAll('.rank-step').length)"
+        assert tab.run(bars) == [2, 2]
+        assert tab.run("document.documentElement.scrollWidth") <= width
+        scrub(tab, FIRST + 0.052)
+        until(tab, f"{LINE} === '1 complete, 2 under way'")
+        click(tab, ".rank-lane .rank-step:nth-child(2)")
+        assert abs(now(tab) - FIRST - 0.05) < 0.001
         assert tab.complaints() == []
         tab.close()

@@ -76,7 +76,7 @@ class ComparedValueAnswer(Answer):
 class ComparedSectionAnswer(Answer):
     """The compared values of one kind of object."""
 
-    name: Literal["jobs", "transfers", "queue_pairs", "ports", "devices", "buffers", "phases"]
+    name: Literal["jobs", "requests", "transfers", "queue_pairs", "ports", "devices", "buffers", "phases"]
     changed: int
     """Number of objects in both recordings with a changed value."""
     unchanged: int

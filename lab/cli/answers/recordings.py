@@ -197,6 +197,23 @@ class JobRankAnswer(Answer):
     """End of the step in ns of CLOCK_MONOTONIC."""
 
 
+class RequesterAnswer(Answer):
+    """A host that makes requests of a transfer (``rocelab job transfer``)."""
+
+    transfer: str
+    """The direction, and the number of a further transfer: write, write #2."""
+    node: str
+    interface: str
+    target: str
+    """NIC of the other host in the request that began last."""
+    complete: int
+    under_way: int
+    last_s: float | None
+    """Duration of the last complete request; null without one."""
+    mean_s: float | None
+    """Mean duration of the complete requests; null without one."""
+
+
 class DashboardAnswer(Answer):
     """``rocelab top --json``, and a moment of a recording: ``rocelab replay RUN --at S --json``."""
 
@@ -215,6 +232,8 @@ class DashboardAnswer(Answer):
     """The existing queue pairs; empty in recordings of versions that did not record them."""
     job_ranks: list[JobRankAnswer]
     """The ranks of training jobs at their last step; empty without a job."""
+    requesters: list[RequesterAnswer]
+    """Hosts that make requests of transfers; empty without one, and for a running fabric."""
 
 
 class FiredAlertAnswer(Answer):

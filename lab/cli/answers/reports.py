@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Literal
 from lab.cli.answers.base import Answer, Models
 from lab.cli.answers.diagnoses import Diagnosis
 from lab.report import qp_limits, ruled_out, run_facts, run_figures, scenario_text, timeline_entry
-from lab.report.job import step_tables
+from lab.report.job import request_tables, step_tables
 
 if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
+    from lab.report.job.request_tables import RequestTransfer
     from lab.report.job.step_tables import ReportedJob
     from lab.report.qp_limits import ReportedQp
     from lab.report.ruled_out import RuledOut
@@ -25,6 +26,7 @@ else:
     Answered, Check = _MODELS.of(scenario_text.Answered), _MODELS.of(scenario_text.Check)
     ReportFigure, RuledOut = _MODELS.of(run_figures.ReportFigure), _MODELS.of(ruled_out.RuledOut)
     ReportedQp, ReportedJob = _MODELS.of(qp_limits.ReportedQp), _MODELS.of(step_tables.ReportedJob)
+    RequestTransfer = _MODELS.of(request_tables.RequestTransfer)
     TimelineEntry = _MODELS.of(timeline_entry.TimelineEntry)
 
 
@@ -56,6 +58,10 @@ class ReportedQpAnswer(ReportedQp):
 
 class ReportedJobAnswer(ReportedJob):
     """A training job of the run."""
+
+
+class RequestTransferAnswer(RequestTransfer):
+    """A transfer with requests (``rocelab job transfer``)."""
 
 
 class ReportedTransfer(Moved):
@@ -114,6 +120,8 @@ class ReportAnswer(Answer):
     """QPs that congestion control limited, the one that it limited most first."""
     jobs: list[ReportedJobAnswer]
     """Training jobs, with every step of every rank."""
+    requests: list[RequestTransferAnswer]
+    """Transfers with every request (``rocelab job transfer``)."""
     packets: list[ReportedPacket]
     answer: RootCause | None
     """null if the scenario has no root cause."""

@@ -137,6 +137,8 @@ class JobRun(Answer):
     """Wrong elements of all sizes; above 0 the command exits with 1."""
     time: Literal["host", "virtual"]
     """Clock of the machine: real time (host), or the VM's virtual time."""
+    pod: Literal["macvlan", "ipvlan"] | None
+    """The kind of the pods' interfaces; null if ranks run in hosts."""
     warnings: list[str]
     """Reasons why the figures may not be those of the network."""
 
@@ -190,6 +192,8 @@ class JobTrain(Answer):
     """Seconds until every rank knew all others."""
     time: Literal["host", "virtual"]
     """Clock of the machine: real time (host), or the VM's virtual time."""
+    pod: Literal["macvlan", "ipvlan"] | None
+    """The kind of the pods' interfaces; null if ranks run in hosts."""
     warnings: list[str]
     """Reasons why the figures may not be those of the network."""
 

@@ -123,6 +123,7 @@ def _facts(facts: ReportFacts, files: list[Path]) -> dict[str, Any]:
         "transfers": facts.transfers,
         "limited": facts.limited,
         "jobs": facts.jobs,
+        "requests": facts.requests,
         "packets": [
             {name: getattr(each, name) for name in ("what", "at", "link", "file", "number", "line")}
             for each in facts.packets

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lab.backends.fabric_state import FabricState
 
-_Kind: TypeAlias = Literal["COMMAND", "TRUTH", "TRANSFER", "JOB_STEP", "JOB"]
+_Kind: TypeAlias = Literal["COMMAND", "TRUTH", "TRANSFER", "JOB_STEP", "JOB_REQUEST", "JOB"]
 _MOST: Final = 100_000
 """Characters of output that are recorded."""
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -149,6 +149,11 @@ def stepped(state: FabricState, steps: Sequence[dict[str, Any]]) -> None:
         with replaced(state.job_steps) as fresh:
             fresh.unlink(missing_ok=True)  # of a job that was killed
             append_lines(fresh, steps)
+
+
+def requested(state: FabricState, requests: Iterable[dict[str, Any]]) -> None:
+    """Write requests of a transfer to the fabric's recordings: the columns of ``job_requests``, and ``ns``."""
+    _every(state, "JOB_REQUEST", requests)
 
 
 def described(state: FabricState, job: dict[str, Any]) -> None:

@@ -51,6 +51,14 @@ def as_data(film: Film, at: int) -> dict[str, Any]:
             }
             for each in film.job_ranks(at)
         ],
+        "requesters": [
+            {
+                "transfer": each.transfer, "node": each.node, "interface": each.interface, "target": each.target,
+                "complete": each.complete, "under_way": each.under_way,
+                "last_s": each.last if each.complete else None, "mean_s": each.mean if each.complete else None,
+            }
+            for each in film.requesters(at)
+        ],
     }  # fmt: skip
 
 
@@ -79,6 +87,8 @@ def show(film: Film, at: int, sort: str = "tx_bps") -> None:
             stdout.print(table(heading, (title, *(measure.title for measure in look.measures)), busy))
     if ranks := film.job_ranks(at):
         stdout.print(table("training jobs", cells.JOB_RANKS, map(cells.job_rank, ranks)))
+    if hosts := film.requesters(at):
+        stdout.print(table("requests of transfers", cells.REQUESTERS, map(cells.requester, hosts)))
     rows = [(each.node, each.interface, each.protocol, each.state, each.changes) for each in film.standings(at)]
     if rows:
         stdout.print(table("sessions", ("node", "interface", "protocol", "state", "changes"), rows))

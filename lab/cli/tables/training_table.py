@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 _COLUMNS: Final = ("rank", "NIC", "step", "compute", "communication", "share", "waiting", "late")
 
 
-def training_table(result: TrainingResult) -> Any:
-    """Return the table of a job's ranks."""
+def training_table(result: TrainingResult, where: str = "") -> Any:
+    """Return the table of a job's ranks; ``where`` is where they run, for the title."""
     title = (
-        f"{result.name}: {counted(len(result.steps), 'step')} on {len(result.ranks)} ranks ({result.groups}), "
+        f"{result.name}: {counted(len(result.steps), 'step')} on {len(result.ranks)} ranks{where} ({result.groups}), "
         f"gradients of {format_size(result.size)}, algorithm {result.algorithm}, {time_source.lives_in()} time"
     )
     return table(title, _COLUMNS, [_row(rank) for rank in result.ranks])

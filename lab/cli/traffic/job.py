@@ -226,9 +226,9 @@ def train(
         recorded_command.described(fabric.state, recorded_job(result, watch.found))
     warnings += _warned(too_fast(result.transfer_bps) if time_source.lives_in() == time_source.VIRTUAL else "")
     if as_json:
-        print_json({**_training_data(result), "warnings": warnings})
+        print_json({**_training_data(result), "pod": pod, "warnings": warnings})
     else:
-        stdout.print(training_table(result))
+        stdout.print(training_table(result, _within(pod)))
         stdout.print(phase_table(result))
         for line in training_notes(result):
             stdout.print(line, style="dim", highlight=False)
@@ -352,11 +352,16 @@ def _warned(text: str) -> list[str]:
 
 def _show(result: JobResult, warnings: Sequence[str], pod: PodKind | None, *, as_json: bool) -> None:
     if as_json:
-        print_json({**_data(result), "warnings": warnings})
+        print_json({**_data(result), "pod": pod, "warnings": warnings})
     else:
-        stdout.print(_table(result, "" if pod is None else f" in {pod} pods"))
+        stdout.print(_table(result, _within(pod)))
         for line in _notes(result):
             stdout.print(line, style="dim", highlight=False)
+
+
+def _within(pod: PodKind | None) -> str:
+    """Return where ranks run, for a title."""
+    return "" if pod is None else f" in {pod} pods"
 
 
 def _data(result: JobResult) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from lab.cli.kit import recorded_command
 from lab.cli.kit.complete import FabricOption, node_names
 from lab.cli.kit.open_fabric import open_fabric
 from lab.cli.kit.option_value import read_value
@@ -19,7 +20,7 @@ from lab.cli.traffic.tclass_option import TclassOption
 from lab.errors import ExitCode, UsageError
 from lab.jobs.collective_job import lossy_class, too_fast
 from lab.jobs.rank_placement import nic_links
-from lab.jobs.transfers.transfer_job import run_transfer
+from lab.jobs.transfers.transfer_job import recorded_requests, run_transfer
 from lab.jobs.transfers.transfer_spec import TransferSpec, TransferVerb
 from lab.kernel.process import time_source
 from lab.rdma.measure import DEFAULT_TCLASS
@@ -81,6 +82,7 @@ def transfer(
     slowest = min(sum(link.rate for link in each) for each in links)
     with stages() as progress:
         result = run_transfer(initiators, others, spec, link_rate=slowest, report=progress)
+    recorded_command.requested(fabric.state, recorded_requests(result, spec.verb))
     if time_source.lives_in() == time_source.VIRTUAL:
         warnings.append(too_fast(result.rate_bps))
     warnings = [each for each in warnings if each]

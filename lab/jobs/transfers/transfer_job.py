@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import UsageError
 from lab.jobs import job_session
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lab.jobs.bus_bandwidth import RankSteps
-    from lab.jobs.transfers.transfer_spec import TransferSpec
+    from lab.jobs.transfers.transfer_spec import TransferSpec, TransferVerb
     from lab.rdma.measure import Nic
 
 _PROGRAM: Final = "lab.jobs.transfers.transfer_program"
@@ -65,6 +65,8 @@ class TransferResult:
     all: RequestTimes
     requests: tuple[TransferRequest, ...]
     """In the order in which they began."""
+    began_ns: int
+    """When the first request began, in ns of CLOCK_MONOTONIC."""
     rate_bps: float
     """Bytes of all requests in bits, divided by the time from the first begin to the last end."""
     roofline_s: float
@@ -145,12 +147,29 @@ def transfer_result(
         of_host=tuple(_times([each]) for each in made),
         all=_times(made),
         requests=tuple(sorted(requests, key=lambda each: each.begin_s)),
+        began_ns=first,
         rate_bps=8 * spec.octets * len(requests) * _NS / (last - first),
         roofline_s=8 * spec.octets / link_rate,
         wrong=sum(each.wrong for each in results),
         start_s=start,
         tclass=spec.tclass,
     )
+
+
+def recorded_requests(result: TransferResult, verb: TransferVerb) -> list[dict[str, Any]]:
+    """Return rows of the table ``job_requests``; each has ``ns`` besides, when its request was complete."""
+    interfaces = {place.host: place.interface for place in (*result.hosts, *result.targets)}
+    numbers = dict.fromkeys(interfaces, 0)
+    rows = []
+    for each in result.requests:
+        numbers[each.host] += 1
+        begin = result.began_ns + round(each.begin_s * _NS)
+        rows.append({
+            "ns": begin + round(each.time_s * _NS), "began": result.began_ns, "node": each.host,
+            "interface": interfaces[each.host], "request": numbers[each.host], "target": each.target,
+            "target_interface": interfaces[each.target], "verb": verb.value, "size": result.size, "begin": begin,
+        })  # fmt: skip
+    return rows
 
 
 def _times(made: Sequence[RankSteps]) -> RequestTimes:

@@ -18,6 +18,7 @@ from lab.report.compare.paired_values import (
     transfers_by_name,
 )
 from lab.report.compare.queue_pair_values import queue_pair_values, queue_pairs_by_name
+from lab.report.compare.request_values import request_values, requests_by_name
 from lab.telemetry.read.window_measure import MeasureScope
 from lab.telemetry.store.recording_folder import damage_as_invalid
 from lab.units import counted
@@ -39,7 +40,7 @@ class ComparedSection:
     """One kind of object: its values, changed ones first, and the names that exist in one recording only."""
 
     name: str
-    """jobs, transfers, queue_pairs, ports, devices, buffers or phases."""
+    """jobs, requests, transfers, queue_pairs, ports, devices, buffers or phases."""
     noun: str
     names: PairedNames
     values: tuple[ComparedValue, ...]
@@ -160,6 +161,10 @@ def _sections(a: ComparedRun, b: ComparedRun, threshold: float, *, phases: bool)
     names = paired_names(*jobs)
     values = [value for name in names.both for value in job_values(name, jobs[0][name], jobs[1][name])]
     yield section("jobs", "job", names, values)
+    asked = requests_by_name(a), requests_by_name(b)
+    names = paired_names(*asked)
+    values = [value for name in names.both for value in request_values(name, asked[0][name], asked[1][name])]
+    yield section("requests", "transfer with requests", names, values)
     moved = transfers_by_name(a, phases=phases), transfers_by_name(b, phases=phases)
     names = paired_names(*moved)
     values = [value for name in names.both for value in transfer_values(name, moved[0][name], moved[1][name])]

@@ -6,6 +6,7 @@ A table is computed from two sets of counters, live ones or those of a recording
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from lab.telemetry.read.counter_tables import Key
     from lab.telemetry.read.followed_sessions import SessionKey
     from lab.telemetry.read.recorded_jobs import RecordedJob, RecordedRankStep, RecordedStep
+    from lab.telemetry.read.recorded_requests import RecordedTransfer
     from lab.telemetry.read.recording import RecordedEvent
     from lab.telemetry.read.window_measure import Measure
 
@@ -207,6 +209,48 @@ def _rank_state(job: str, step: RecordedStep, of: RecordedRankStep) -> RankState
         straggler=of is step.straggler,
         ended=of.end,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RequesterState:
+    """A host that makes the requests of a transfer: times are in seconds."""
+
+    transfer: str
+    node: str
+    interface: str
+    complete: int
+    """Its complete requests."""
+    under_way: int
+    """Its requests that had begun, and were not complete."""
+    last: float
+    """The duration of its last complete request; 0 without one."""
+    mean: float
+    """The mean duration of its complete requests; 0 without one."""
+    target: str
+    """The NIC of the other host in the request that began last."""
+
+
+def requesters(transfers: Iterable[RecordedTransfer], at: int) -> list[RequesterState]:
+    """Return the hosts whose requests had begun at time ``at`` (ns), of all transfers."""
+    found = []
+    for transfer in transfers:
+        for requests in transfer.by_nic().values():
+            begun = [each for each in requests if each.begin <= at]
+            ended = [each for each in begun if each.end <= at]
+            if begun:
+                found.append(
+                    RequesterState(
+                        transfer=transfer.name,
+                        node=begun[0].node,
+                        interface=begun[0].interface,
+                        complete=len(ended),
+                        under_way=len(begun) - len(ended),
+                        last=ended[-1].seconds if ended else 0.0,
+                        mean=fmean(each.seconds for each in ended) if ended else 0.0,
+                        target=max(begun, key=lambda each: each.begin).target_nic,
+                    )
+                )
+    return found
 
 
 @dataclass(frozen=True, slots=True)

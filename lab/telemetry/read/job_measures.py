@@ -1,4 +1,4 @@
-"""The measures of training jobs: of a step, and of a rank in a step. They come from rows and not from counters."""
+"""The measures of jobs: of a step, of a rank in a step, and of requests. They come from rows, not counters."""
 
 from __future__ import annotations
 
@@ -29,4 +29,10 @@ STEP_LATENESS: Final = _of_step(
 )
 RANK_LATENESS: Final = _of_step(
     "rank_lateness", "late", "begin of a rank's communication after that of the median rank"
+)
+REQUEST_MEAN: Final = _of_step("request_mean", "request, mean", "mean time of a request")
+REQUEST_P50: Final = _of_step("request_p50", "request, p50", "time that half of the requests do not exceed")
+REQUEST_P99: Final = _of_step("request_p99", "request, p99", "time that 99% of the requests do not exceed")
+REQUEST_RATE: Final = _of_step(
+    "request_rate", "rate", "payload of all requests per second", MeasureUnit.BITS_PER_SECOND
 )

@@ -24,7 +24,6 @@ from lab.telemetry.read.series import RecordingClock, RecordingPhase
 from lab.telemetry.read.transfers import Transfer, read_transfers
 from lab.telemetry.read.views import DeviceView, PortView
 from lab.telemetry.sample import queue_pairs
-from lab.telemetry.store.job_steps import step_tables
 from lab.telemetry.store.log_store import LogStore
 from lab.telemetry.store.recording_folder import (
     Folder,
@@ -36,6 +35,7 @@ from lab.telemetry.store.recording_folder import (
     read_records,
     wall_offset,
 )
+from lab.telemetry.store.row_records import appended_tables
 from lab.telemetry.store.row_tables import RowSchema
 
 if TYPE_CHECKING:
@@ -432,7 +432,7 @@ class Recording:
     @cached_property
     def _unfinished_tables(self) -> dict[str, RowColumns]:
         """The row tables of a recording that is not complete."""
-        return {**(self._log.row_tables if self._log is not None else {}), **step_tables(self.folder)}
+        return {**(self._log.row_tables if self._log is not None else {}), **appended_tables(self.folder)}
 
     def _row_columns(self, name: str) -> RowColumns:
         if self._log is not None:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from lab.errors import OperationFailed
-from lab.telemetry.read.dashboard import SHEETS, WINDOW, Dashboard, job_ranks, queue_pairs, standings
+from lab.telemetry.read.dashboard import SHEETS, WINDOW, Dashboard, job_ranks, queue_pairs, requesters, standings
 from lab.telemetry.read.recorded_jobs import jobs_of, recorded_jobs
+from lab.telemetry.read.recorded_requests import recorded_requests
 from lab.telemetry.read.recording import RecordedEvent
 from lab.telemetry.sample import qp_rates
 from lab.telemetry.sample.queue_pairs import SCHEMA, event_of
@@ -25,7 +26,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lab.telemetry.read.counter_tables import CounterTables
-    from lab.telemetry.read.dashboard import QueuePairState, RankState, SessionStanding, Sheet, Snapshot
+    from lab.telemetry.read.dashboard import (
+        QueuePairState,
+        RankState,
+        RequesterState,
+        SessionStanding,
+        Sheet,
+        Snapshot,
+    )
     from lab.telemetry.read.recording import Recording
     from lab.telemetry.store.rawlog import LogFrame
 
@@ -73,6 +81,9 @@ class Film(Protocol):
 
     def job_ranks(self, at: int) -> list[RankState]:
         """Return the ranks of training jobs at the last step that had ended at ``at``; empty without a job."""
+
+    def requesters(self, at: int) -> list[RequesterState]:
+        """Return the hosts that make requests of a transfer, at ``at``; empty in a live view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +194,10 @@ class LiveFilm:
         """Return the ranks of training jobs at the last step that had ended at ``at``."""
         return job_ranks(jobs_of(self._steps), at)
 
+    def requesters(self, at: int) -> list[RequesterState]:  # noqa: ARG002 - as in a recording
+        """Return nothing: a transfer reports its requests at its end."""
+        return []
+
     def _take(self, frame: LogFrame) -> None:
         if frame.kind == LogFrameKind.HEADER:
             self._begin(json.loads(bytes(frame.data)))
@@ -250,6 +265,7 @@ class RecordedFilm:
             self._told = [*recording.events(source="routing"), *recording.events(source="rdma")]
             self._rates = _rates_of(recording)
             self._jobs = recorded_jobs(recording)
+            self._transfers = recorded_requests(recording)
             for sheet in SHEETS:  # report damage now, not during playback
                 self.look(sheet, self.end)
             self.queue_pairs(self.end)
@@ -300,6 +316,10 @@ class RecordedFilm:
     def job_ranks(self, at: int) -> list[RankState]:
         """Return the ranks of training jobs at the last step that had ended at ``at``."""
         return job_ranks(self._jobs, at)
+
+    def requesters(self, at: int) -> list[RequesterState]:
+        """Return the hosts that make requests of a transfer, at ``at``."""
+        return requesters(self._transfers, at)
 
     def _sample(self, at: int) -> _Sample:
         number = self.number(at)

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from lab.errors import InvalidInput
 from lab.telemetry.read.recording import described
 from lab.telemetry.record.cast import write_cast
-from lab.telemetry.store.job_steps import step_tables
 from lab.telemetry.store.log_store import LogStore
 from lab.telemetry.store.parquet import write_tables
 from lab.telemetry.store.recording_folder import Folder, wall_offset, write_json
 from lab.telemetry.store.row_parquet import write_row_tables
+from lab.telemetry.store.row_records import readable_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from lab.telemetry.store.row_tables import RowColumns
 
 
 def finish(folder: Folder, about: Mapping[str, Any]) -> None:
@@ -28,8 +25,8 @@ def finish(folder: Folder, about: Mapping[str, Any]) -> None:
     log = LogStore(folder.log)
     folder.tables.mkdir(exist_ok=True)
     write_tables(log, folder.tables, wall_offset(about))
-    steps, lacks = _training_steps(folder)
-    row_tables = {**log.row_tables, **steps}
+    appended, lacks = readable_tables(folder)
+    row_tables = {**log.row_tables, **appended}
     write_row_tables(row_tables, folder.rows, wall_offset(about))
     with folder.events.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(event) + "\n" for event in log.events())
@@ -43,11 +40,3 @@ def finish(folder: Folder, about: Mapping[str, Any]) -> None:
         {**about, "why": why, "complete": True, "seconds": seconds, "tables": described(log), "rows": rows},
     )
     folder.log.unlink()
-
-
-def _training_steps(folder: Folder) -> tuple[Mapping[str, RowColumns], str]:
-    """Return the table of training jobs, or why there is none: their file is damaged, which costs nothing else."""
-    try:
-        return step_tables(folder), ""
-    except InvalidInput as error:
-        return {}, f"it has no steps of training jobs: {folder.job_steps.name}: {error.problems[0].message}"

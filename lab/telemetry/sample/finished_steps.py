@@ -7,7 +7,8 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import InvalidInput
-from lab.telemetry.store.job_steps import parse_steps, read_steps
+from lab.telemetry.store.job_steps import SCHEMA
+from lab.telemetry.store.row_records import parse_rows, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,7 @@ class FinishedSteps:
             return
         self._next_look = now + INTERVAL
         with contextlib.suppress(OSError, InvalidInput):
-            steps = parse_steps(self._added().decode("utf-8", "replace"), self._path)
+            steps = parse_rows(SCHEMA, self._added().decode("utf-8", "replace"), self._path)
             yield from () if steps is None else steps.dicts()
 
     def _added(self) -> bytes:
@@ -57,6 +58,6 @@ class FinishedSteps:
 def last_steps(path: Path) -> RowColumns | None:
     """Return the steps in the file of a fabric, ordered by time; None without one, or if it is damaged."""
     try:
-        return read_steps(path)
+        return read_rows(SCHEMA, path)
     except InvalidInput:
         return None

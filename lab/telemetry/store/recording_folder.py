@@ -40,6 +40,8 @@ class RecordKind(StrEnum):
     """Finished transfers, and the duration of each."""
     JOB_STEP = "job_steps.jsonl"
     """Steps of training jobs, of each rank; ``rows/job_steps.parquet`` has them in a complete recording."""
+    JOB_REQUEST = "job_requests.jsonl"
+    """Requests of ``rocelab job transfer``; ``rows/job_requests.parquet`` has them in a complete recording."""
     JOB = "jobs.jsonl"
     """Finished training jobs: their size, and the QPs of their ranks with peers and paths."""
     TRUTH = "truth/truth.jsonl"
@@ -102,6 +104,10 @@ class Folder:
     def job_steps(self) -> Path:
         """Steps of training jobs, of each rank."""
         return self.records(RecordKind.JOB_STEP)
+
+    def appended_rows(self, table: str) -> Path:
+        """Rows of a table that commands append, for example ``job_steps``."""
+        return self.path / f"{table}.jsonl"
 
     @property
     def jobs(self) -> Path:

@@ -42,8 +42,8 @@ def test_kinds_have_files_of_their_own(recorder: Recorder) -> None:
         recorder.record(kind, ns=1, value=value)
     folder = recorder.folder
     paths = (
-        folder.notes, folder.commands, folder.transfers, folder.job_steps, folder.jobs, folder.truth,
-        folder.configuration, folder.forwarding, folder.audit,
+        folder.notes, folder.commands, folder.transfers, folder.job_steps, folder.appended_rows("job_requests"),
+        folder.jobs, folder.truth, folder.configuration, folder.forwarding, folder.audit,
     )  # fmt: skip
     assert [line["value"] for path in paths for line in read_lines(path)] == list(range(len(RecordKind)))
 

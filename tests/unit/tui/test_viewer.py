@@ -18,6 +18,7 @@ from lab.tui.replay_app import Replay
 from lab.tui.table import Lines
 from lab.tui.top_app import Top
 from lab.units import format_rate
+from tests.unit.telemetry.jobs.made_requests import FIRST, request_run, requests
 from tests.unit.telemetry.made import START, STEP
 from tests.unit.telemetry.played import OTHER, PORT, SAMPLES, played
 
@@ -114,6 +115,16 @@ def test_the_cursor_stays_on_its_port_when_that_moves(path: Path) -> None:
         assert lines(app).chosen == OTHER
 
     replayed(path, work, at=3.5)
+
+
+def test_requests_of_transfers_have_a_table_of_their_own(tmp_path: Path) -> None:
+    async def work(app: Replay, pilot: Pilot[Any]) -> None:
+        await pilot.press("6")
+        assert [line[:5] for line in lines(app, "transfers").lines] == [
+            ("write h1", "h1:eth1", "h6:eth1", "1", "1"), ("write h2", "h2:eth1", "h6:eth1", "0", "1")
+        ]  # fmt: skip
+
+    replayed(request_run(tmp_path / "run", requests([50, 60])).finished(), work, at=(FIRST + 52) / 1000)
 
 
 def test_backwards_shows_what_forwards_showed_at_the_same_moment(path: Path) -> None:

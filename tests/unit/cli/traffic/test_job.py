@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sysconfig
 from dataclasses import replace
@@ -266,6 +267,19 @@ def test_the_answer_of_a_training_job_is_that_of_its_schema(trained: Trained, tm
     assert len(made_steps) == len(data["rank_steps"]) == 6
     assert {name for name, _ in SCHEMA.columns} | {"ns"} == made_steps[0].keys()
     assert (made_steps[1]["node"], made_steps[1]["late"], made_steps[0]["waiting"]) == ("h5", 5 * 10**6, 5 * 10**6)
+
+
+@pytest.mark.usefixtures("trained")
+def test_the_answers_of_ranks_in_pods_name_their_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "in_pods", lambda _fabric, nics, *_: contextlib.nullcontext(tuple(nics)))
+    title = "training: 2 steps on 3 ranks in ipvlan pods (data 3)"
+    assert title in train(tmp_path, "ranks: 3", "--pod", "ipvlan").stdout
+    for pod, kind in (((), None), (("--pod", "macvlan"), "macvlan")):
+        trained_data = train(tmp_path, "ranks: 3", *pod, "--json").stdout
+        summed = said("allreduce", "--ranks", "2", *pod, "--json").stdout
+        for command, data in (("train", trained_data), ("allreduce", summed)):
+            adapter(f"job {command}").validate_json(data)
+            assert json.loads(data)["pod"] == kind
 
 
 def test_a_recording_gets_the_description_and_the_qps_of_a_job(

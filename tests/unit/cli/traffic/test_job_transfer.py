@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lab.cli.app import app
+from lab.cli.kit import recorded_command
 from lab.cli.schemas import adapter
 from lab.cli.traffic import job_transfer
 from lab.errors import EnvironmentLacks, UsageError
@@ -20,6 +21,7 @@ from lab.jobs.transfers.transfer_spec import TransferVerb
 from lab.kernel.process import time_source
 from lab.rdma import sysfs
 from lab.rdma.nic_choice import find_nic
+from lab.telemetry.store.job_requests import SCHEMA
 from tests.unit.cli.traffic.planned_fabric import FABRIC
 
 if TYPE_CHECKING:
@@ -64,7 +66,13 @@ def moved(monkeypatch: pytest.MonkeyPatch) -> Moved:
     made = Moved()
     monkeypatch.setattr(job_transfer, "open_fabric", lambda _: FABRIC)
     monkeypatch.setattr(job_transfer, "run_transfer", made)
+    monkeypatch.setattr(recorded_command, "requested", lambda _, rows: recorded.extend(rows))
+    recorded.clear()
     return made
+
+
+recorded: list[dict[str, Any]] = []
+"""The rows that a recording would have."""
 
 
 def said(*words: str) -> Result:
@@ -99,6 +107,10 @@ def test_the_answer_is_that_of_its_schema(moved: Moved) -> None:
     }  # fmt: skip
     assert told["roofline_s"] == 2**20 * 8 / 100_000_000
     assert told["warnings"] == []
+    assert {name for name, _ in SCHEMA.columns} | {"ns"} == recorded[0].keys()
+    last = recorded[-1]
+    assert (last["node"], last["target"], last["request"], last["verb"]) == ("h1", "h6", 4, "read")
+    assert (last["began"], last["begin"], last["ns"]) == (0, 3000 * MS, 3040 * MS)
 
 
 def test_wrong_data_fails(moved: Moved) -> None:
