@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _GETLINK: Final = 18
 _IFINFOMSG: Final = struct.Struct("=BxHiII")
 _IFLA_IFNAME, _IFLA_MTU, _IFLA_OPERSTATE, _IFLA_STATS64, _IFLA_GSO_MAX_SEGS = 3, 4, 16, 23, 40
+_IFLA_MASTER, _IFLA_LINKINFO, _IFLA_INFO_SLAVE_KIND = 10, 18, 4
 _STATS64: Final = struct.Struct("=8Q")
 """Packets, bytes, errors and drops, each received and sent: the beginning of struct rtnl_link_stats64."""
 _UP: Final = 6
@@ -108,6 +109,20 @@ def segment_limits() -> dict[str, int]:
         text(link.attributes[_IFLA_IFNAME]): int(_U32.unpack(link.attributes[_IFLA_GSO_MAX_SEGS])[0])
         for link in dump(_GETLINK, _IFINFOMSG)
     }
+
+
+def bridge_or_itself(interface: str) -> str:
+    """Return the bridge that an interface of the calling thread's namespace is a port of; else the interface.
+
+    The IP stack receives packets of a port by its bridge.
+    """
+    links = dump(_GETLINK, _IFINFOMSG)
+    names = {int(_IFINFOMSG.unpack(link.fixed)[2]): text(link.attributes[_IFLA_IFNAME]) for link in links}
+    for link in (each for each in links if text(each.attributes[_IFLA_IFNAME]) == interface):
+        kind = attributes(link.attributes.get(_IFLA_LINKINFO, b"")).get(_IFLA_INFO_SLAVE_KIND, b"")
+        if text(kind) == "bridge" and _IFLA_MASTER in link.attributes:
+            return names.get(_U32.unpack(link.attributes[_IFLA_MASTER])[0], interface)
+    return interface
 
 
 def root_qdiscs(namespace: Namespace) -> dict[str, tuple[str, str]]:

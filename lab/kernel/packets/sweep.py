@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from lab.kernel.netlink.interfaces import bridge_or_itself
 from lab.kernel.packets.socket_filter import attach_filter
 from lab.wire.filter import assembler as asm
 from lab.wire.filter.assembler import Assembler, Label
@@ -170,7 +171,7 @@ def _receiver(interface: str, version: int) -> socket.socket:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
         made.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         made.setblocking(False)
-        made.bind((interface, _VERSIONS[version].ethertype))
+        made.bind((bridge_or_itself(interface), _VERSIONS[version].ethertype))
         failed.pop_all()
     return made
 

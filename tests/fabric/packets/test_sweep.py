@@ -59,6 +59,22 @@ def test_all_of_a_flow_comes_and_nothing_of_one_to_nowhere(spaces: tuple[Namespa
     assert before.differences(snapshot.take()) == []
 
 
+def test_packets_to_the_port_of_a_bridge_are_those_that_the_ip_stack_receives(
+    spaces: tuple[Namespace, Namespace, Namespace],
+) -> None:
+    """The host's address is that of the bridge. What the port discards, as one that is disabled, does not arrive."""
+    host = spaces[2]
+    for line in ("link add br0 type bridge", "link set br0 mtu 9000 up", f"address del {THERE}/24 dev eth1",
+                 "link set eth1 master br0", f"address add {THERE}/24 dev br0",
+                 f"route add default via {THERE + 1}"):  # fmt: skip
+        host.run(["ip", *line.split()])
+    spaces[0].run(["ping", "-c1", "-w30", str(THERE)])
+    assert swept(flow(spaces, THERE, 61000)) == [Tally(20, 20, 4, 4)]
+    host.run(["bridge", "link", "set", "dev", "eth1", "state", "0"])
+    (disabled,) = swept(flow(spaces, THERE, 61000))
+    assert (disabled.sent, disabled.came) == (20, 0)
+
+
 def test_packets_of_ipv6_are_counted_and_timed(spaces: tuple[Namespace, Namespace, Namespace]) -> None:
     here, there, nowhere = map(IPv6Address, ("fd01::1", "fd02::1", "fd03::1"))
     for space, name, address in ((spaces[0], "a", here), (spaces[2], "b", there)):
