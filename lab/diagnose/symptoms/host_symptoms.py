@@ -126,7 +126,7 @@ def receivers_are_not_ready(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def a_host_computes_slowly(facts: WindowFacts) -> Iterator[Sign]:
-    """A rank of a training job computes longer than the median rank, by 10% or more, in most of its steps."""
+    """A rank of a training job computes longer than the median rank, by 10% and by 1% of the step, in most steps."""
     for job in facts.jobs:
         for rank, excess, count in job.slow_ranks():
             waiting = max((each.waiting for step in job.steps for each in step.ranks), default=0) / _NS

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _NS: Final = 10**9
 SLOWER: Final = 0.1
 """The share by which a rank's computation exceeds the median, from which on its host is slow."""
+_RELEVANT: Final = 0.01
+"""The share of a step that the excess is at least. A short computation varies by more than ``SLOWER``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,14 +202,14 @@ class RecordedJob:
     def slow_ranks(self) -> list[tuple[RecordedRankStep, float, int]]:
         """Return ranks whose hosts compute slowly: a step, the mean excess in seconds, and the number of such steps.
 
-        A rank counts if its computation took at least 10% longer than that of the median rank in most steps. The
-        network has no part in the computation.
+        A rank counts if its computation took at least 10% longer than that of the median rank in most steps, and made
+        them longer by at least 1%. The network has no part in the computation.
         """
         slow: dict[int, list[float]] = {}
         for step in self.steps:
             for each in step.ranks:
                 excess = step.excess(each)
-                if excess > SLOWER * (each.compute / _NS - excess):
+                if excess > max(SLOWER * (each.compute / _NS - excess), _RELEVANT * step.seconds):
                     slow.setdefault(each.rank, []).append(excess)
         found = [
             (rank, fmean(mine), len(mine))

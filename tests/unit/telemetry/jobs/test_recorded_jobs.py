@@ -46,6 +46,13 @@ def test_a_host_is_not_slow_within_ten_percent_nor_as_one_of_most(tmp_path: Path
     assert job.slow_ranks() == []
 
 
+@pytest.mark.parametrize(("transfer", "found"), [(900, 1), (1500, 0)])
+def test_a_host_is_not_slow_if_steps_are_no_longer(tmp_path: Path, transfer: int, found: int) -> None:
+    """12 ms more than 100 ms are 1.2% of a step of 1 s, and 0.7% of one of 1.6 s."""
+    (job,) = recorded_jobs(Recording.open(job_run(tmp_path / "run", steps([transfer] * 4, {2: 12})).finished()))
+    assert len(job.slow_ranks()) == found
+
+
 def test_a_second_job_of_the_same_name_is_another_one(tmp_path: Path) -> None:
     made = job_run(tmp_path / "run", steps([60, 60]))
     with_job(made, steps([90], start=4 * PERIOD), described=False)
