@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 86_400
 """Seconds; transfers are stopped earlier."""
+_MOST: Final = 10_000_000
+"""Reads of a QP, instead: perftest has no duration with events."""
+_WAKES: Final = 8
+"""A program sleeps until this part of a QP's send queue is done, and fills it up before it is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +49,25 @@ class ContinuousTransfer:
 
 @contextlib.contextmanager
 def flowing(
-    pairs: Sequence[Pair], test: BandwidthTest, patience: Patience | None = None
+    pairs: Sequence[Pair], test: BandwidthTest, patience: Patience | None = None, *, one_by_one: bool = False
 ) -> Iterator[list[ContinuousTransfer]]:
     """Run transfers of all pairs during a block: each sends when the block begins, all are stopped when it ends.
 
-    Raises like ``perftest.measure_bandwidth``. A transfer that gives up later does not end the block: check
-    ``running``.
+    With ``one_by_one``, which is for reads, a QP requests its next read when the one before it was answered. The
+    kernel does that for all ``tx_depth`` reads of its queue, so that it does not wait for a program. Raises like
+    ``perftest.measure_bandwidth``. A transfer that gives up later does not end the block: check ``running``.
     """
     options = ["--duration", str(_LONGEST), "--qp", str(test.qps), "--tx-depth", str(test.tx_depth)]
+    if one_by_one:
+        options[:2] = [
+            "--iters",
+            str(_MOST),
+            "--noPeak",
+            "--events",
+            "--cq-mod",
+            str(max(test.tx_depth // _WAKES, 1)),
+        ]
+        options += ["--outs", "1"]
     with tempfile.TemporaryDirectory(prefix="rocelab-") as folder:
         exchanges = perftest.prepare(pairs, test, "bw", options, Path(folder))
         try:

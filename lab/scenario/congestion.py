@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import sqrt
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import numpy as np
+
+from lab.errors import UsageError
 from lab.faults.values import time_of
 from lab.scenario.phase_measures import ACTS, LOSSLESS, growth, listed, mbits
 from lab.scenario.three_acts import PhaseParameters, three_acts
@@ -15,6 +20,8 @@ if TYPE_CHECKING:
     from lab.scenario.stage import Stage
     from lab.scenario.verdict import Verdict
     from lab.telemetry.read.recording import Recording
+    from lab.telemetry.read.series import RecordingPhase
+    from lab.telemetry.read.views import PortView
 
 SETTLING: Final = 2.0
 """Seconds from the beginning of traffic, or of a change, until the rates of QPs have moved to their new level.
@@ -102,3 +109,42 @@ def fewer_pauses(times: int) -> Check:
         return expect(alone >= times and cured * times <= alone, f"{alone} PFC frames alone, {cured} with DCQCN")
 
     return pauses_are_rare_with_dcqcn
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedShare:
+    """The share of its lossless packets that a port marked, and the share that the WRED curve gives."""
+
+    share: float
+    chance: float
+    """The standard deviation of ``share`` for this number of packets (binomial)."""
+    depth: float
+    """The mean depth of the queue in bytes, while it is not empty."""
+    theory: float
+    """The mean of the curve for the sampled depths."""
+    deviation: float
+    """The standard deviation of ``share - theory``, by the number of samples and of packets."""
+
+
+def marked_share(port: PortView, within: RecordingPhase, ramp: tuple[int, int], packet: int) -> MarkedShare:
+    """Return a port's share of marks in a time, with a curve from Kmin to 100% at Kmax, which ``ramp`` has.
+
+    A packet of ``packet`` bytes finds a queue without itself, so that the curve applies to a sampled depth less one
+    packet. UsageError if no packet waits in any sample.
+    """
+    kmin, kmax = ramp
+    depths = port.depth(LOSSLESS).during(within).values
+    waiting = depths[depths >= packet].astype(float)
+    if not len(waiting):
+        raise UsageError(f"no packet waits in {within.name}", "see rocelab record show")
+    packets = max(port.tx_packets(LOSSLESS).during(within).delta(), 1)
+    share = port.marked(LOSSLESS).during(within).delta() / packets
+    curve = np.clip((waiting - packet - kmin) / (kmax - kmin), 0, 1)
+    theory = float(curve.mean())
+    return MarkedShare(
+        share=share,
+        chance=sqrt(share * (1 - share) / packets),
+        depth=float(waiting.mean()),
+        theory=theory,
+        deviation=sqrt(float(curve.var()) / len(curve) + theory * (1 - theory) / packets),
+    )

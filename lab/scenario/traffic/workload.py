@@ -14,7 +14,7 @@ from lab.errors import OperationFailed, UsageError
 from lab.model.hosts import parse_pair
 from lab.rdma import perftest, perftest_session, sysfs
 from lab.rdma.continuous_transfers import flowing
-from lab.rdma.measure import DEFAULT_TIMEOUT, BandwidthTest
+from lab.rdma.measure import DEFAULT_TIMEOUT, BandwidthTest, Verb
 from lab.rdma.nic_choice import find_nic, find_pair
 from lab.rdma.perftest_session import Patience
 from lab.scenario.phase_measures import LOSSLESS
@@ -36,19 +36,34 @@ _LONGEST: Final = 3600
 """Seconds. Transfers are stopped earlier."""
 _PATIENCE: Final = 4.0
 """The maximum seconds until a program has sent its first packet."""
+_AHEAD: Final = 32
+"""Reads in the send queue of a QP. One is in flight."""
 _SHOWN: Final = 6
 """The number of GIDs that ``show_gids`` shows."""
 
 
 @contextlib.contextmanager
-def circulating(stage: Stage, *pairs: str, packets: int, size: int = 4096) -> Iterator[None]:
+def circulating(stage: Stage, *pairs: str, packets: int, size: int = 4096, verb: Verb = Verb.WRITE) -> Iterator[None]:
     """Keep ``packets`` packets of each pair in flight for the block, one per QP: the queue depth stays constant.
 
-    A QP sends its next message of ``size`` bytes, which fits into a packet, when the last one was acknowledged.
+    A QP sends its next message of ``size`` bytes, which fits into a packet, when the last one was acknowledged. With
+    reads, which the destination of a pair requests, the kernel does that. With writes a program does, which has to
+    wait for the CPU: use reads beside programs that poll.
     """
-    test = BandwidthTest(size=size, qps=packets, tx_depth=1)
-    stage.recorder.note("traffic", pairs=list(pairs), qps=packets, size=size, tx_depth=1, tclass=test.tclass)
-    with flowing([find_pair(stage.fabric, *parse_pair(pair)) for pair in pairs], test):
+    reads = verb is Verb.READ
+    test = BandwidthTest(size=size, qps=packets, tx_depth=_AHEAD if reads else 1, verb=verb)
+    stage.recorder.note(
+        "traffic",
+        pairs=list(pairs),
+        qps=packets,
+        size=size,
+        tx_depth=test.tx_depth,
+        verb=verb.value,
+        tclass=test.tclass,
+    )
+    ends = [parse_pair(pair) for pair in pairs]
+    found = [find_pair(stage.fabric, *(reversed(each) if reads else each)) for each in ends]
+    with flowing(found, test, one_by_one=reads):
         yield
 
 

@@ -39,7 +39,8 @@ CAUSE = {
     "slow-rail": "slow-receiver", "vlan-stp-blocked": "link-down", "one-slow-link-slows-all": "link-rate",
     "link-loss-mid-step": "gray-loss", "checkpoint-hits-training": "incast",
     "ecmp-collision-of-rings": "elephant-collision", "kv-cache-beside-allreduce": "incast",
-    "pfc-storm-stalls-every-job": "pfc-storm", "ring-against-tree": "incast",
+    "pfc-storm-stalls-every-job": "pfc-storm",
+    "ecn-off-by-3kb-256": "ecn-off-by-3kb", "ring-against-tree": "incast",
 }  # fmt: skip
 """The cause of scenarios that have not its name."""
 PLACES = {

@@ -94,7 +94,7 @@ def test_causes_have_the_names_of_scenarios_and_without_one_of_faults() -> None:
     assert set(library.names()) - published - names == {
         "slow-rail", "vlan-stp-blocked", "one-slow-link-slows-all", "link-loss-mid-step",
         "checkpoint-hits-training", "ecmp-collision-of-rings", "kv-cache-beside-allreduce",
-        "pfc-storm-stalls-every-job", "ring-against-tree",
+        "pfc-storm-stalls-every-job", "ring-against-tree", "ecn-off-by-3kb-256",
     }  # fmt: skip
     fallbacks = {cause.name for cause in CAUSES if cause.fallback}
     assert names - fallbacks - set(library.names()) <= set(KINDS)

@@ -23,7 +23,8 @@ CAUSES = {
     "one-slow-link-slows-all": "link-rate",
     "link-loss-mid-step": "gray-loss", "checkpoint-hits-training": "capacity",
     "ecmp-collision-of-rings": "elephant-collision", "kv-cache-beside-allreduce": "capacity",
-    "pfc-storm-stalls-every-job": "pfc-storm", "ring-against-tree": "capacity",
+    "pfc-storm-stalls-every-job": "pfc-storm",
+    "ecn-off-by-3kb-256": "ecn-off-by-3kb", "ring-against-tree": "capacity",
 }  # fmt: skip
 """The cause of scenarios that are not called by it."""
 

@@ -30,6 +30,13 @@ SLOW_LINK, STRAGGLER, LOSS = "one-slow-link-slows-all", "straggler-host", "link-
 RAILS, CHECKPOINT = "rail-misaligned-placement", "checkpoint-hits-training"
 RINGS = "ecmp-collision-of-rings"
 CROSSING = ("h1", "h2", "h5", "h6")
+ECN = "ecn-off-by-3kb-256"
+MARKED_RING = ("h3", "h1", "h7", "h5")
+ITS_RATE, ITS_RANKS, ITS_MARKS = (
+    "the-job-runs-at-60",
+    "the-ranks-at-leaf2-need-longest",
+    "the-ramp-explains-the-marks",
+)
 STORM, TREE = "pfc-storm-stalls-every-job", "ring-against-tree"
 LOSES_THE_PAUSE = "a-step-of-each-job-is-longer-by-the-pause"
 BESIDE, LESS = "sums-take-what-their-bytes-take-beside-the-incast", "the-tree-loses-more-than-the-ring"
@@ -41,6 +48,13 @@ def step(
 ) -> list[Ranks]:
     """A step, in which all ranks but ``others`` need the same ms."""
     return [{host: others.get(host, (compute, transfer)) for host in hosts}]
+
+
+def marked(depth: int, share: float, h3: int, h7: int) -> dict[str, float]:
+    """The growth of counters at leaf2's port to h5, with a depth and a share of marks, and CNPs of two senders."""
+    counts = {"tx_prio3_packets": 10_000, "queue3_ecn_marked": 10_000 * share, "queue3_depth_bytes": depth}
+    ports = {f"leaf2:swp2 {name}": amount for name, amount in counts.items()}
+    return {**ports, "h3:eth1 rp_cnp_handled": h3, "h7:eth1 rp_cnp_handled": h7}
 
 
 FIRST, SECOND = step(1300, 164, ("h1", "h4")), step(100, 162, ("h2", "h5"))
@@ -77,6 +91,11 @@ JOBS: Mapping[str, Mapping[str, list[Ranks]]] = {
         "fan-in tree": step(20, 601),
         "verify ring": step(20, 155),
         "verify tree": step(20, 421),
+    },
+    ECN: {
+        "baseline": step(5, 800, MARKED_RING),
+        "observe": step(5, 1100, MARKED_RING, h7=(5, 1295), h5=(5, 1290)),
+        "verify": step(5, 806, MARKED_RING),
     },
     LOSS: {"baseline": step(20, 30), "observe": step(20, 30) + step(20, 1103) + step(20, 30), "verify": step(20, 30)},
 }
@@ -121,6 +140,11 @@ COUNTED: Mapping[str, Tale] = {
         "observe": {},
         "fan-in": {},
         "verify": {},
+    },
+    ECN: {
+        "baseline": marked(24_062, 0.28, 180, 176),
+        "observe": marked(21_962, 0.38, 160, 290),
+        "verify": marked(24_062, 0.27, 172, 181),
     },
     LOSS: {"baseline": {}, "observe": {"h2 completer_retry_err": 1}, "verify": {}},
 }  # fmt: skip
@@ -191,6 +215,13 @@ REPEATED = {"rx_prio3_pause": 8, "rx_prio3_pause_duration": 1_200_000}
         (TREE, "fan-in tree", step(20, 650), {BESIDE}),
         (TREE, "ring-alone ring", step(20, 180), {ON_ITS_OWN, LESS, "the-jobs-recover"}),
         (TREE, "verify tree", step(20, 460), {"the-jobs-recover"}),
+        (ECN, "observe", step(5, 1000, MARKED_RING, h7=(5, 1170), h5=(5, 1170)), {ITS_RATE}),
+        (ECN, "observe", step(5, 1000, MARKED_RING, h7=(5, 1480), h5=(5, 1480)), {ITS_RATE}),
+        (ECN, "observe", step(5, 1295, MARKED_RING), {ITS_RANKS}),
+        (ECN, "observe", step(5, 1295, MARKED_RING, h3=(5, 1300), h5=(5, 1298), h7=(5, 1299)), {ITS_RANKS}),
+        (ECN, "observe", step(5, 1100, MARKED_RING, h7=(105, 1295), h5=(5, 1290)), {ITS_RANKS}),
+        (ECN, "baseline", step(5, 700, MARKED_RING), {ITS_RATE, "the-job-recovers"}),
+        (ECN, "verify", step(5, 900, MARKED_RING), {ITS_RATE, "the-job-recovers"}),
         (LOSS, "observe", step(20, 30) + step(20, 530), {"one-step-is-longer-by-the-timeout"}),
         (LOSS, "observe", step(20, 1280), {"one-step-is-longer-by-the-timeout"}),
         (LOSS, "observe", step(20, 50) + step(20, 1103), {"one-step-is-longer-by-the-timeout"}),
@@ -235,6 +266,14 @@ OF_COUNTERS: list[tuple[str, Tale, str]] = [
     (TREE, {"tree-alone": {"leaf1:swp3 tx_prio3_bytes": 2 * 1_622_000}}, "the-tree-fans-in-at-the-host"),
     (TREE, {"ring-alone": {"leaf1:swp3 tx_prio3_bytes": 2 * 2_433_000}}, "the-tree-fans-in-at-the-host"),
     (TREE, {"observe": {"leaf1:swp4 queue3_drop_headroom_packets": 1}}, "nothing-is-lost"),
+    (ECN, {"observe": marked(21_962, 0.41, 160, 290)}, ITS_MARKS),
+    (ECN, {"baseline": marked(24_062, 0.25, 180, 176)}, ITS_MARKS),
+    (ECN, {"observe": marked(26_000, 0.82, 160, 290)}, "leaf2-marks-more-at-no-larger-depth"),
+    (ECN, {"observe": marked(20_900, 0.26, 160, 290)}, "leaf2-marks-more-at-no-larger-depth"),
+    (ECN, {"observe": marked(21_962, 0.38, 160, 240)}, "h7-gets-more-cnps"),
+    (ECN, {"observe": marked(21_962, 0.38, 250, 290)}, "h7-gets-more-cnps"),
+    (ECN, {"verify": marked(24_062, 0.27, 172, 250)}, "h7-gets-more-cnps"),
+    (ECN, {"observe": {"leaf2:swp2 queue3_drop_headroom_packets": 1}}, "nothing-alarms"),
     (LOSS, {"verify": {"h1 completer_retry_err": 1}}, "the-qps-retransmit"),
     (LOSS, {"observe": {"h2 completer_retry_err": 0}}, "the-qps-retransmit"),
 ]
