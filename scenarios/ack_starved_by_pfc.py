@@ -14,8 +14,10 @@ Story
 
 Numbers
     test case 11 of SONiC's RoCEv2 test plan: incast and broadcast, with ACKs in the paused class, and in another one
-    h1 sends a third of 100 Mb/s. Its four QPs keep 256 packets of 4 KB in the NIC, 1.07 MB: an ACK behind them waits
-    for 0.26 s. The timeout of h4's QPs is 0.13 s (4.096 us x 2^15)
+    h1 sends a third of 100 Mb/s. Its six QPs keep 384 packets of 4 KB in the NIC, 1.6 MB: an ACK behind them waits
+    for 0.38 s. A QP of h4 may have 128 packets without an ACK under way, so it sends 128 in 0.38 s. In messages of
+    1 MB every 65th packet asks for an ACK: one comes each 0.19 s, and without the incast each 0.065 s
+    the timeout of h4's QPs is 0.13 s (4.096 us x 2^15), and that of the incast 0.54 s
 """
 
 from __future__ import annotations
@@ -40,6 +42,10 @@ TIMEOUT: Final = 15
 """4.096 us x 2^15 = 0.13 s: perftest's default is half of it, rocelab's is eight times as long."""
 JOINING: Final = 1.5
 """Seconds until the NICs' queues are full, and QPs have timed out."""
+INCAST_QPS: Final = 6
+"""QPs of each sender."""
+SIZE: Final = 1 << 20
+"""Bytes of h4's messages. With 64 KiB an ACK comes each 16 packets: sooner than the timeout, although it is late."""
 FRAME: Final = 4096 + 74
 """Bytes of a data packet, without FCS."""
 MANY: Final = 100
@@ -62,16 +68,16 @@ def run(stage: Stage, p: Params) -> None:
     with ExitStack() as writers:
 
         def join() -> None:
-            writers.enter_context(stage.writing(*incast(SENDERS, ROOT), qps=4))
+            writers.enter_context(stage.writing(*incast(SENDERS, ROOT), qps=INCAST_QPS))
             stage.hold(JOINING)
 
         def separate() -> None:
             writers.close()
             stage.set("spine,leaf,host", "pfc.priorities=3,4", f"map.dscp.{DSCP}={CLASS}")
-            writers.enter_context(stage.writing(*BROADCAST, tclass=TCLASS, timeout=TIMEOUT))
+            writers.enter_context(stage.writing(*BROADCAST, size=SIZE, tclass=TCLASS, timeout=TIMEOUT))
             join()
 
-        writers.enter_context(stage.writing(*BROADCAST, timeout=TIMEOUT))
+        writers.enter_context(stage.writing(*BROADCAST, size=SIZE, timeout=TIMEOUT))
         three_acts(stage, p.hold, broken=join, fix=separate, show=lambda: show_rdma(stage, "h1"))
 
 
