@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from lab.errors import UsageError
 from lab.model.values.suggest import suggest
 from lab.report.job.path_waits import PathWaits, QpWait
-from lab.telemetry.read.recorded_jobs import SLOWER, recorded_jobs
+from lab.telemetry.read.recorded_jobs import recorded_jobs
 from lab.telemetry.store.recording_folder import damage_as_invalid
 from lab.units import counted, format_size, format_time
 
@@ -176,10 +176,9 @@ def _critical(qps: Sequence[QpWait], last: int) -> int | None:
 def _findings(step: RecordedStep, qp: QpWait | None) -> Iterator[str]:
     straggler, last = step.straggler, step.last
     longest = max(step.ranks, key=lambda each: each.waiting)
-    excess = step.excess(straggler)
     computed = f"{straggler.name} computed {format_time(straggler.compute / _NS)}"
-    if excess > SLOWER * (straggler.compute / _NS - excess):
-        yield f"{computed}, {format_time(excess)} longer than the median rank: its host is slow"
+    if step.is_slow(straggler):
+        yield f"{computed}, {format_time(step.excess(straggler))} longer than the median rank: its host is slow"
     else:
         yield f"{computed}, as long as the others, and began its communication last"
     waited = sum(each.waiting > 0 for each in step.ranks)

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from lab.telemetry.read.recording import Recording
 
 _NS: Final = 10**9
-SLOWER: Final = 0.1
+_SLOWER: Final = 0.1
 """The share by which a rank's computation exceeds the median, from which on its host is slow."""
 _RELEVANT: Final = 0.01
-"""The share of a step that the excess is at least. A short computation varies by more than ``SLOWER``."""
+"""The share of a step that the excess is at least. A short computation varies by more than ``_SLOWER``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +128,10 @@ class RecordedStep:
         """Return the seconds by which a rank computed longer than the median rank; negative if it was faster."""
         return (rank.compute - self._median_compute) / _NS
 
+    def is_slow(self, rank: RecordedRankStep) -> bool:
+        """Return whether a rank computed over 10% longer than the median rank, and over 1% of the step longer."""
+        return self.excess(rank) > max(_SLOWER * self._median_compute / _NS, _RELEVANT * self.seconds)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDescription:
@@ -202,15 +206,14 @@ class RecordedJob:
     def slow_ranks(self) -> list[tuple[RecordedRankStep, float, int]]:
         """Return ranks whose hosts compute slowly: a step, the mean excess in seconds, and the number of such steps.
 
-        A rank counts if its computation took at least 10% longer than that of the median rank in most steps, and made
-        them longer by at least 1%. The network has no part in the computation.
+        A rank counts if it was slow in most steps (``RecordedStep.is_slow``). The network has no part in the
+        computation.
         """
         slow: dict[int, list[float]] = {}
         for step in self.steps:
             for each in step.ranks:
-                excess = step.excess(each)
-                if excess > max(SLOWER * (each.compute / _NS - excess), _RELEVANT * step.seconds):
-                    slow.setdefault(each.rank, []).append(excess)
+                if step.is_slow(each):
+                    slow.setdefault(each.rank, []).append(step.excess(each))
         found = [
             (rank, fmean(mine), len(mine))
             for rank in self.ranks

@@ -76,6 +76,13 @@ def test_the_slowest_step_names_the_slow_host_and_the_port_that_waited(slow_rank
     assert "leaf2:swp2 was paused for 15 ms, and its queue held up to 50 KB" in found.findings[3]
 
 
+@pytest.mark.parametrize(("transfer", "text"), [(900, "12 ms longer"), (1500, "as long as the others")])
+def test_a_host_is_slow_as_in_a_diagnosis(tmp_path: Path, transfer: int, text: str) -> None:
+    """12 ms more than 100 ms are 1.2% of a step of 1 s, and 0.7% of one of 1.6 s."""
+    found = explain_step(Recording.open(job_run(tmp_path / "run", steps([transfer] * 2, {2: 12})).finished()))
+    assert text in found.findings[0]
+
+
 def test_a_step_without_waits_follows_the_data_of_the_last_rank(slow_rank: Recording) -> None:
     found = explain_step(slow_rank, step=1)
     assert found.critical_qp is not None
