@@ -16,6 +16,7 @@ from lab.telemetry.metrics.job_metrics import step_values
 from lab.telemetry.metrics.setting_metrics import link_values, setting_values
 from lab.telemetry.read.dashboard import job_ranks
 from lab.telemetry.read.recorded_jobs import recorded_jobs
+from lab.telemetry.store.recording_folder import damage_as_invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,9 +38,13 @@ _L2: Final = "L2"
 def recorded_states(
     recording: Recording, times: NDArray[np.int64]
 ) -> Iterator[tuple[MetricFamily, Labels, list[float | None]]]:
-    """Yield each series of these gauges: a value at each of ``times`` in ns, None where it did not exist."""
-    for moments in (_links(recording), _settings(recording), _vteps(recording), _steps(recording)):
-        yield from _at(times, moments)
+    """Yield each series of these gauges: a value at each of ``times`` in ns, None where it did not exist.
+
+    InvalidInput if the recording is damaged.
+    """
+    with damage_as_invalid(recording.folder.path):
+        for moments in (_links(recording), _settings(recording), _vteps(recording), _steps(recording)):
+            yield from _at(times, moments)
 
 
 def _at(times: NDArray[np.int64], moments: Moments) -> Iterator[tuple[MetricFamily, Labels, list[float | None]]]:

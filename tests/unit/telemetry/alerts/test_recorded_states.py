@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 
+from lab.errors import InvalidInput
 from lab.model.load import load_topology
 from lab.model.qos.qos_store import dump_node
 from lab.model.qos.resolve import resolve
@@ -100,3 +102,23 @@ def test_a_recording_without_states_has_none(tmp_path: Path) -> None:
     made = Made(tmp_path / "run", fabric("paper"))
     made.sample()
     assert json.dumps(states(made.finished(), 0)) == "{}"
+
+
+@pytest.mark.parametrize("damage", [{"mtu": "?"}, {"mtu": None}, {"ifname": []}])
+def test_a_damaged_state_is_one_clear_line(tmp_path: Path, damage: dict[str, Any]) -> None:
+    made = Made(tmp_path / "run", fabric("paper"))
+    link = {"ifname": "swp1", "operstate": "UP", "mtu": 9000} | damage
+    files.write_json(made.folder.state("before"), {"leaf1": {"links": [link]}})
+    made.sample()
+    with pytest.raises(InvalidInput, match="is damaged"):
+        states(made.finished(), 0)
+
+
+@pytest.mark.parametrize("state", [{"fdb": [{}]}, {"fdb": 7}, {"interfaces": [{"vni": 10010}]}, []])
+def test_a_damaged_forwarding_state_is_one_clear_line(tmp_path: Path, state: Any) -> None:
+    shape = "generate: {shape: leaf-spine, spines: 1, leaves: 2, hosts_per_leaf: 1}"
+    made = Made(tmp_path / "run", load_topology(f"name: t\n{shape}\nqos: pfc-ecn\noverlay:\n  {TENANT}\n"))
+    files.append_lines(made.folder.forwarding, [{"ns": START, "nodes": {"leaf1": state}}])
+    made.sample()
+    with pytest.raises(InvalidInput, match="is damaged"):
+        states(made.finished(), 0)
