@@ -143,7 +143,7 @@ def marked_share(port: PortView, within: RecordingPhase, ramp: tuple[int, int], 
     theory = float(curve.mean())
     return MarkedShare(
         share=share,
-        chance=sqrt(share * (1 - share) / packets),
+        chance=sqrt(max(0.0, share * (1 - share)) / packets),
         depth=float(waiting.mean()),
         theory=theory,
         deviation=sqrt(float(curve.var()) / len(curve) + theory * (1 - theory) / packets),
