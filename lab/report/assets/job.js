@@ -73,7 +73,8 @@ function showJobs(t) {
   for (const {transfer, line} of requestLines) {
     const begun = transfer.requests.filter((each) => each[1] / 1e6 <= t);
     const complete = begun.filter((each) => each[2] / 1e6 <= t).length;
-    line.textContent = begun.length ? `${complete} complete, ${begun.length - complete} under way` : "";
+    const some = transfer.left ? " of those below" : "";
+    line.textContent = begun.length ? `${complete} complete, ${begun.length - complete} under way${some}` : "";
   }
   for (const cursor of jobPanel.querySelectorAll(".rank-cursor")) cursor.style.left = percent(t);
 }

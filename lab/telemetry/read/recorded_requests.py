@@ -104,8 +104,10 @@ class RecordedTransfer:
 
     def by_nic(self) -> dict[str, tuple[RecordedRequest, ...]]:
         """Return the requests of each host, by its NIC."""
-        names = sorted({each.nic for each in self.requests})
-        return {name: tuple(each for each in self.requests if each.nic == name) for name in names}
+        found: dict[str, list[RecordedRequest]] = {}
+        for each in self.requests:
+            found.setdefault(each.nic, []).append(each)
+        return {name: tuple(found[name]) for name in sorted(found)}
 
 
 def request_seconds(requests: Iterable[RecordedRequest]) -> RequestSeconds:
