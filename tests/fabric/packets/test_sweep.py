@@ -62,7 +62,7 @@ def test_all_of_a_flow_comes_and_nothing_of_one_to_nowhere(spaces: tuple[Namespa
 def test_packets_to_the_port_of_a_bridge_are_those_that_the_ip_stack_receives(
     spaces: tuple[Namespace, Namespace, Namespace],
 ) -> None:
-    """The host's address is that of the bridge. What the port discards, as one that is disabled, does not arrive."""
+    """The host's address is that of the bridge. A disabled port discards packets, which do not arrive."""
     host = spaces[2]
     for line in ("link add br0 type bridge", "link set br0 mtu 9000 up", f"address del {THERE}/24 dev eth1",
                  "link set eth1 master br0", f"address add {THERE}/24 dev br0",
