@@ -119,7 +119,7 @@ CASES: dict[str, list[Case]] = {
     "LosslessDrops": [('rdma_netdev_prio_buf_discard_total{priority="3"}', 1)],
     "RdmaLossWithoutDrops": [("rdma_out_of_sequence_total", 1)],
     "CnpsIgnored": [("rdma_rp_cnp_ignored_total", 1)],
-    "CongestionWithoutCnps": [("rdma_cc_rx_ce_pkts_total", 1), ("rdma_cc_tx_cnp_pkts_total", 0)],
+    "CongestionWithoutCnps": [("rdma_cc_rx_ce_pkts_total", 20), ("rdma_cc_tx_cnp_pkts_total", 0)],
     "RdmaAcksLate": [
         ("rdma_local_ack_timeout_err_total", 1), ('rdma_duplicate_request_total{instance="c"}', 1),
         ("rdma_packet_seq_err_total", 0),
@@ -143,7 +143,11 @@ CASES: dict[str, list[Case]] = {
     ],
     "PausesWithoutMarks": [
         ('sonic_port_pfc_tx_packets_total{priority="3"}', 20), ('sonic_wred_ecn_mark_mode{queue="3"}', 0),
-        ('sonic_queue_wred_ecn_marked_packets_total{queue="3",instance="c"}', 9),
+        ('sonic_queue_wred_ecn_marked_packets_total{queue="4"}', 9),
+    ],
+    "QueueWithoutMarks": [
+        ('sonic_queue_curr_occupancy_bytes{queue="3"}', 9), ('sonic_wred_green_min_threshold_bytes{queue="3"}', 4),
+        ('sonic_queue_wred_ecn_marked_packets_total{queue="4"}', 9),
     ],
     "UplinkIdle": [
         ('node_network_speed_bytes{device="swp1"}', 0), ('node_network_speed_bytes{device="swp2"}', 0),
@@ -206,12 +210,16 @@ def test_what_does_not_make_one_fire() -> None:
     assert fired([('sonic_ingress_priority_group_dropped_packets_total{pg="0"}', 9)]) == {}
     drops = ('sonic_ingress_priority_group_dropped_packets_total{pg="3"}', 1)
     assert "RdmaLossWithoutDrops" not in fired([("rdma_out_of_sequence_total", 1), drops])
-    assert fired([("rdma_cc_rx_ce_pkts_total", 9), ("rdma_cc_tx_cnp_pkts_total", 1)]) == {}
+    assert fired([("rdma_cc_rx_ce_pkts_total", 90), ("rdma_cc_tx_cnp_pkts_total", 1)]) == {}
+    assert fired([("rdma_cc_rx_ce_pkts_total", 7), ("rdma_cc_tx_cnp_pkts_total", 0)]) == {}, "marked ACKs"
     assert fired([('rdma_roce_pfc_pause_frames_total{direction="tx"}', 20)]) == {}
     assert fired([("sonic_port_pfc_rx_pause_duration_seconds_total", 27)]) == {}
     late: list[Case] = [("rdma_local_ack_timeout_err_total", 1), ("rdma_duplicate_request_total", 1)]
     assert "RdmaLossWithoutDrops" not in fired(late)
     assert fired(late[:1])["RdmaLossWithoutDrops"] == 4, "a scrape later: duplicates may be counted after the timeout"
+    deep = CASES["QueueWithoutMarks"]
+    assert fired([*deep[:2], ('sonic_queue_wred_ecn_marked_packets_total{queue="3"}', 1)]) == {}
+    assert fired([('sonic_queue_curr_occupancy_bytes{queue="3"}', 4), *deep[1:]]) == {}, "the depth is Kmin"
     idle = CASES["UplinkIdle"]
     busy: Case = ('node_network_transmit_bytes_total{device="swp2"}', 54)
     assert fired([each for each in idle if each[0] != busy[0]] + [busy]) == {}, "both uplinks are busy"
@@ -275,9 +283,8 @@ def test_exported_tests_pass_until_the_rules_change(tmp_path: Path) -> None:
     assert [file.name for file in files] == [RULES.name, ALERTMANAGER.name, DASHBOARD.name, "run.test.yml"]
     assert promtool("test", "rules", "run.test.yml", where=tmp_path / "out") == 0
     rules = tmp_path / "out" / RULES.name
-    rules.write_text(
-        rules.read_text().replace("deadlock_detected_total[1m])) > 0", "deadlock_detected_total[1m])) > 9")
-    )
+    limit = "tx_dropped_packets_total[30s])) > "
+    rules.write_text(rules.read_text().replace(f"{limit}0", f"{limit}999"))
     assert promtool("test", "rules", "run.test.yml", where=tmp_path / "out") == 1
 
 

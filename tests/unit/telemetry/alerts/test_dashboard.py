@@ -25,7 +25,7 @@ RULE: Final = {rule.get("alert", rule.get("record")): rule["expr"] for rule in
                yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"][0]["rules"]}  # fmt: skip
 WITHOUT_PANEL: Final = {
     "PausesSpread", "NicWithoutCongestionControl", "CcRegistersDiffer", "EcnThresholdsDiffer", "EcnThresholdTooLow",
-    "EcnOffOnPort", "UplinkIdle", "LinkRateFell", "MtuFell", "EvpnVtepsLost",
+    "EcnOffOnPort", "QueueWithoutMarks", "UplinkIdle", "LinkRateFell", "MtuFell", "EvpnVtepsLost",
 }  # fmt: skip
 """Alerts with the expression of another panel, and those that compare with other ports or with the past."""
 WORDS: Final = {
