@@ -146,8 +146,9 @@ CASES: dict[str, list[Case]] = {
         ('sonic_queue_wred_ecn_marked_packets_total{queue="4"}', 9),
     ],
     "QueueWithoutMarks": [
-        ('sonic_queue_curr_occupancy_bytes{queue="3"}', 9), ('sonic_wred_green_min_threshold_bytes{queue="3"}', 4),
-        ('sonic_queue_wred_ecn_marked_packets_total{queue="4"}', 9),
+        ('sonic_queue_curr_occupancy_bytes{queue="3"}', (10, 10)),
+        ('sonic_wred_green_min_threshold_bytes{queue="3"}', (10, 5)),
+        ('sonic_queue_wred_ecn_marked_packets_total{queue="3"}', 0),
     ],
     "UplinkIdle": [
         ('node_network_speed_bytes{device="swp1"}', 0), ('node_network_speed_bytes{device="swp2"}', 0),
@@ -219,7 +220,7 @@ def test_what_does_not_make_one_fire() -> None:
     assert fired(late[:1])["RdmaLossWithoutDrops"] == 4, "a scrape later: duplicates may be counted after the timeout"
     deep = CASES["QueueWithoutMarks"]
     assert fired([*deep[:2], ('sonic_queue_wred_ecn_marked_packets_total{queue="3"}', 1)]) == {}
-    assert fired([('sonic_queue_curr_occupancy_bytes{queue="3"}', 4), *deep[1:]]) == {}, "the depth is Kmin"
+    assert fired([*deep, ("sonic_port_pfc_rx_packets_total", 1)]) == {}, "a paused port's packets were marked before"
     idle = CASES["UplinkIdle"]
     busy: Case = ('node_network_transmit_bytes_total{device="swp2"}', 54)
     assert fired([each for each in idle if each[0] != busy[0]] + [busy]) == {}, "both uplinks are busy"
