@@ -54,12 +54,12 @@ class _Daemon:
         return False
 
     def answer(self) -> str | None:
-        """Return the answer; None while it is incomplete, "" if the connection is lost."""
+        """Return the answer; None while it is incomplete, and if the connection is lost: ``vty`` is None then."""
         try:
-            return self.vty.answer() if self.vty is not None else ""
+            return self.vty.answer() if self.vty is not None else None
         except OperationFailed:
             self.close()
-            return ""
+            return None
 
     def close(self) -> None:
         """Close the connection; an answer that is still to come belongs to no later request."""
@@ -97,9 +97,12 @@ class RoutingMetrics:
         answers: dict[int, str] = {}
         while waiting and (left := deadline - time.monotonic()) > 0:
             for descriptor, _ in ready.poll(left * 1000):
-                if (said := waiting[descriptor].answer()) is not None:
+                daemon = waiting[descriptor]
+                if (said := daemon.answer()) is not None:
+                    answers[id(daemon)] = said
+                if said is not None or daemon.vty is None:
                     ready.unregister(descriptor)
-                    answers[id(waiting.pop(descriptor))] = said
+                    del waiting[descriptor]
         for daemon in waiting.values():
             daemon.close()
         return answers
@@ -111,12 +114,13 @@ class RoutingMetrics:
 
 
 def _read(daemon: _Daemon, said: str | None) -> Found:
-    """Yield the samples in a daemon's answer, then whether it was one."""
+    """Yield the samples in a daemon's answer, then whether it was one. Without EVPN, zebra's answer is empty."""
     samples: list[tuple[MetricFamily, Labels, float]] = []
     up = 0.0
-    with contextlib.suppress(ValueError, KeyError, AttributeError, TypeError):
-        samples = list(_PARSERS[daemon.name][1](daemon.node, json.loads(said or "")))
-        up = 1.0
+    if said is not None:
+        with contextlib.suppress(ValueError, KeyError, AttributeError, TypeError):
+            samples = list(_PARSERS[daemon.name][1](daemon.node, json.loads(said.strip() or "{}")))
+            up = 1.0
     yield from samples
     yield families.COLLECTOR_UP, (daemon.node, daemon.name.removesuffix("d")), up
 

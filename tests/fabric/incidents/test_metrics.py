@@ -101,6 +101,10 @@ def test_a_ping_moves_the_links_of_its_path() -> None:
     assert grown.keys() == {"h1", "h2", "leaf1", "leaf2", "spine1"}
     assert all(value >= before[key] for key, value in after.items() if key[0].endswith("_total"))
     assert not {name for name, _ in after if name.startswith(("rdma_", "node_infiniband", "sonic_"))}
+    daemons = {
+        dict(labels)["collector"]: value for (name, labels), value in after.items() if name == "frr_collector_up"
+    }
+    assert daemons == {"bgp": 1, "bfd": 1, "zebra": 1}
 
 
 def test_links_follow_their_state_and_mtu(tmp_path: Path) -> None:

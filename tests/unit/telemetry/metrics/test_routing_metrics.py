@@ -67,8 +67,8 @@ def test_vnis_that_flood() -> None:
 
 
 @contextmanager
-def daemon(path: Path, *answers: str) -> Iterator[None]:
-    """A bgpd that gives one answer to each command; "" hangs up, and after the last one it is silent."""
+def daemon(path: Path, *answers: str | None) -> Iterator[None]:
+    """A daemon that gives one answer to each command; None hangs up, and after the last one it is silent."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()
@@ -82,7 +82,7 @@ def daemon(path: Path, *answers: str) -> Iterator[None]:
     path.unlink()
 
 
-def _serve(listener: socket.socket, answers: list[str]) -> None:
+def _serve(listener: socket.socket, answers: list[str | None]) -> None:
     while True:
         try:
             connection, _ = listener.accept()
@@ -92,15 +92,26 @@ def _serve(listener: socket.socket, answers: list[str]) -> None:
             _converse(connection, answers)
 
 
-def _converse(connection: socket.socket, answers: list[str]) -> None:
+def _converse(connection: socket.socket, answers: list[str | None]) -> None:
     while data := connection.recv(1 << 16):
         for command in data.rstrip(b"\0").split(b"\0"):
             if command == b"enable":
                 connection.sendall(b"\0\0\0\0")
             elif answers:
-                if not (said := answers.pop(0)):
+                if (said := answers.pop(0)) is None:
                     return
                 connection.sendall(said.encode() + b"\0\0\0\0")
+
+
+def test_zebra_without_evpn_answers_nothing_and_is_up(tmp_path: Path) -> None:
+    router: Any = SimpleNamespace(directory=tmp_path)
+    with daemon(tmp_path / "zebra.vty", "", None):
+        metrics = RoutingMetrics({"leaf1": router})
+        for up in (1, 0):
+            (samples,) = metrics.look(30)
+            assert (samples.family.name, samples.labels) == ("frr_collector_up", [("leaf1", "zebra")])
+            assert list(samples.values) == [up]
+        metrics.close()
 
 
 def looks(metrics: RoutingMetrics, timeout: float) -> dict[str, int]:
@@ -117,7 +128,7 @@ def test_daemons_that_are_silent_or_restarted(tmp_path: Path) -> None:
         "frr_bgp_peer_state": 3, "frr_bgp_peer_uptime_seconds": 3, "frr_bgp_peer_message_received_total": 3,
         "frr_bgp_peer_message_sent_total": 3, "up": 1,
     }  # fmt: skip
-    with daemon(tmp_path / "bgpd.vty", json.dumps(SUMMARY), "no JSON", json.dumps(SUMMARY), ""):
+    with daemon(tmp_path / "bgpd.vty", json.dumps(SUMMARY), "no JSON", json.dumps(SUMMARY), None):
         metrics = RoutingMetrics({"leaf1": router})
         assert looks(metrics, 30) == whole
         assert looks(metrics, 30) == {"up": 0}
