@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -26,6 +27,8 @@ UNLIKE: Final = "another one than "
 ANSWER: Final = "answer"
 UNPROTECTED: Final = f"{ABSENT}: only timers of routing notice a dead link"
 """The value of a BFD session that one end of a link, or both, do not have."""
+_NEIGHBOUR: Final = re.compile(r"(^| / )neighbor \S+$")
+"""The end of a line of FRR's configuration without its last word, which is the name of an option."""
 _OF_KERNEL: Final = frozenset(
     {"interface", "address", "rule", "qdisc", "filter", "route", "neighbour", "fdb", "vlan"}
 )
@@ -213,13 +216,16 @@ def _of_settings(node: str, now: AuditedObject, then: AuditedObject, against: st
 
 
 def _of_lines(node: str, lost: list[str], added: list[str], against: str) -> Iterator[Difference]:
-    """Yield the differences of a running configuration: lines that differ in their last word are one change."""
+    """Yield the differences of a running configuration: lines that differ in their last word are one change.
+
+    The last word of ``neighbor swp1 bfd`` and ``neighbor swp1 shutdown`` is no value of one setting.
+    """
     by_start: dict[str, list[str]] = defaultdict(list)
     for line in added:
         by_start[line.rpartition(" ")[0]].append(line)
     for line in lost:
         start, _, value = line.rpartition(" ")
-        if start and by_start[start]:
+        if start and not _NEIGHBOUR.search(start) and by_start[start]:
             other = by_start[start].pop(0)
             added.remove(other)
             yield Difference.of(node, FrrLineAudit(start), "value", other.rpartition(" ")[2], value, against)

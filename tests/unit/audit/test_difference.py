@@ -183,6 +183,21 @@ def test_a_context_of_the_configuration_is_one_difference() -> None:
     assert said(replace(NODE, frr=())) == [("frr router bgp 2", "presence", "present", "absent")]
 
 
+def test_a_neighbour_s_options_are_not_values_of_one_setting() -> None:
+    """To type the one that is missing does not remove the one that shuts the session."""
+
+    def option(name: str) -> NodeAudit:
+        return replace(NODE, frr=(NODE.frr[0], FrrLineAudit(f"router bgp 2 / neighbor swp1 {name}")))
+
+    assert set(said(option("shutdown"), option("bfd"))) == {
+        ("frr router bgp 2 / neighbor swp1 bfd", "presence", "present", "absent"),
+        ("frr router bgp 2 / neighbor swp1 shutdown", "presence", "absent", "present"),
+    }
+    assert said(option("timers 5 20"), option("timers 5 15")) == [
+        ("frr router bgp 2 / neighbor swp1 timers 5", "value", "15", "20")
+    ]
+
+
 def test_a_snapshot_survives_json() -> None:
     found = FabricAudit("f", {"leaf1": NODE, "h1": NodeAudit("h1", "host", unread=(UnreadPart("kernel", "gone"),))})
     assert snapshot.restore(json.loads(json.dumps(snapshot.dump(found)))) == found
