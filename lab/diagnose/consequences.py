@@ -109,8 +109,10 @@ def is_label(setting: DifferingSetting) -> bool:
 def is_identity(setting: DifferingSetting) -> bool:
     """Return whether a setting is a line of FRR's configuration that only identifies its switch.
 
-    A NET of IS-IS with another area is none.
+    A NET of IS-IS with another area is none, nor is one that is missing: without a NET, IS-IS does not run.
     """
+    if f"{_NET} " in setting.object and not is_new(setting):
+        return False
     if setting.object.endswith(_NET):
         area, other = (value.split(".")[:-_OF_SYSTEM] for value in (setting.value, setting.expected))
         return setting.shared or area == other

@@ -284,6 +284,18 @@ def test_a_name_of_a_switch_that_no_other_has_explains_no_route_and_no_session(l
         assert len(without_details([moved, lost], paths)) == 1, "switches of other areas are no neighbours"
 
 
+def test_a_switch_of_is_is_without_its_net_has_no_routes() -> None:
+    """The line that is missing is no other name of the switch."""
+    net = differs(
+        "leaf2", "frr", "router isis fabric / net 49.0001.0102.5300.0002.00", value="absent", expected="present"
+    )
+    lost = differs("leaf2", "route", "10.9.0.0/31 metric 20", value="absent", expected="present: protocol isis")
+    paths = RoutePaths(TOPOLOGY, {ip_network("10.9.0.0/31"): ["leaf1"]})
+    assert [each.touches for each in without_details([net, lost], paths)] == [("fewer paths or routes at leaf2",)]
+    second = replace(net, value="present", expected="absent")
+    assert without_details([second, lost], paths) == [second, lost], "a further NET takes no route"
+
+
 def test_routes_that_are_missing_follow_from_the_mtu_of_a_link() -> None:
     """OSPF and IS-IS exchange no routes over it. Routes over other links do not follow."""
     mtu = differs("leaf1", "interface", "swp1", "mtu", value="8000", expected="9000", interface="swp1")
