@@ -50,8 +50,8 @@ SHUTDOWN: Final = "session-shutdown"
 """The cause of what ``is_shutdown`` is."""
 _SHUTTING: Final = re.compile(r"^(?:neighbor \S+ |bgp )?shutdown(?: message .*)?$")
 """A line of FRR's configuration that shuts sessions."""
-_SHUT_PORT: Final = re.compile(r"^frr interface \S+ / shutdown$")
-"""The line by which FRR shuts a port."""
+_SHUT_PORT: Final = re.compile(r"^frr interface \S+(?: vrf \S+)? / shutdown$")
+"""The line by which FRR shuts a port. The section of a member of a VRF names that, too."""
 _HOOK: Final = "ffff:fff1"
 """The parent of clsact and ingress, TC_H_CLSACT (<linux/pkt_sched.h>)."""
 XDP: Final = "xdp"

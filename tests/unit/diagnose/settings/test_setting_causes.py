@@ -370,6 +370,7 @@ def test_a_name_is_no_cause_beside_a_line_that_takes_paths(name: str) -> None:
     ("shut", "by", "fix"),
     [
         (setting("leaf1", "frr interface swp1 / shutdown", interface="swp1"), "by FRR", "no shutdown"),
+        (setting("leaf1", "frr interface swp1 vrf red / shutdown", interface="swp1"), "by FRR", "no shutdown"),
         (setting("leaf1", "interface swp1", "up", "swp1", value="no", expected="yes"), "in the kernel", "swp1 up"),
     ],
 )
