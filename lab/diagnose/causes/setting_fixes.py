@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.audit.comparisons.frr_lines import is_definition
 from lab.audit.difference import ABSENT, ANSWER, PRESENT, UNLIKE
-from lab.audit.objects.routing_objects import BGP_SHUTDOWN, MAPPED
+from lab.audit.objects.routing_objects import BFD_SHUTDOWN, BGP_SHUTDOWN, MAPPED
 from lab.audit.placement import ADDRESS, generic
 from lab.audit.rules.route_widths import ADVERTISED, ADVERTISED_BY
 from lab.diagnose.causes.route_fixes import is_unlearned, leading, of_route
@@ -250,7 +250,10 @@ def _of_session(setting: DifferingSetting, words: list[str]) -> str:
     """Return what shows why a session is as it is, in words: its configuration is at either end."""
     vrf = f" vrf {words[1]}" if len(words) > 1 else ""
     shown = "show bfd peers" if setting.kind == "bfd session" else f"show bgp{vrf} neighbors {words[0]}"
-    if setting.kind == "bfd session":
+    if setting.kind == "bfd session" and setting.value == BFD_SHUTDOWN:
+        why = "find the line that shuts the session or its profile, and remove it"
+        shown = "show running-config"
+    elif setting.kind == "bfd session":
         why = "see the reason, and use BFD at both ends"
     elif setting.setting.endswith("prefixes"):
         why = "look for a route map or a prefix list, here or at the other end"

@@ -470,6 +470,8 @@ def test_a_rule_of_nftables_is_deleted_alone(rule: str, action: str) -> None:
          "give both ends the hold time of other sessions", "rocelab vtysh leaf1 -c 'show bgp neighbors swp1'"),
         (setting("leaf1", "bfd session swp1 fe80::1", "status", "swp1", kind="bfd session", value="down",
          expected="up"), "see the reason, and use BFD at both ends", "rocelab vtysh leaf1 -c 'show bfd peers'"),
+        (setting("leaf1", "bfd session swp1 fe80::1", "status", "swp1", kind="bfd session", value="shutdown",
+         expected="up"), "find the line that shuts the session", "rocelab vtysh leaf1 -c 'show running-config'"),
     ],
 )  # fmt: skip
 def test_the_fix_of_a_session_shows_why_it_is_as_it_is(differs: DifferingSetting, why: str, command: str) -> None:
