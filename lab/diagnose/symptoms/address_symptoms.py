@@ -191,16 +191,20 @@ def a_route_rejects(facts: WindowFacts) -> Iterator[Sign]:
     A host has a sign for all addresses of others, and for a default route that rejects while others have a usable
     one. If most hosts have that route, it is intended for the time without another. A switch has a sign only for
     ends of probes that were lost. Its default route rejects what it has learned no route to, which is another cause.
+    That of a host whose default route is in another table by intent rejects what no rule looks up there.
     """
     lost = _ends_of_lost_probes(facts)
     fallbacks = _usual_fallbacks(facts)
+    known = {nic: _stack_of(facts, nic) for nic in _nics(facts)}
     leading = {
-        version: {nic for nic in _nics(facts) if _leads_beyond(facts, nic, _stack_of(facts, nic), version)}
+        version: {nic for nic, stack in known.items() if _leads_beyond(facts, nic, stack, version)}
         for version in DEFAULTS
     }
+    usable = {nic.partition(":")[0] for nics in leading.values() for nic in nics}
+    moved = {nic.partition(":")[0] for nic in _moved_elsewhere(facts, known, usable)}
     for node, stack in facts.stacks.items():
         of_switch = node in facts.switches
-        nics = [nic for nic in _nics(facts) if nic.partition(":")[0] == node]
+        nics = [nic for nic in known if nic.partition(":")[0] == node]
         if of_switch or not nics:
             wanted = [address for address in lost if of_switch and address not in stack.own]
         elif facts.down.issuperset(port.name for nic in nics for port in facts.links_of(nic)):
@@ -210,13 +214,13 @@ def a_route_rejects(facts: WindowFacts) -> Iterator[Sign]:
         rejecting = {
             address: route for address in wanted
             if (route := stack.route_to(address)) is not None and _rejects(route, fallbacks)
-            and not (route.prefix in DEFAULTS.values() and of_switch)
+            and not (route.prefix in DEFAULTS.values() and (of_switch or node in moved))
             and not (route.kind == _THROW and stack.defaults_elsewhere)
         }  # fmt: skip
         seen = [_rejected(facts, node, rejecting)] if rejecting else []
         for version, others in leading.items():
             route = min(_defaults(stack, version), key=lambda each: each.metric, default=None)
-            if nics and others and not rejecting and _rejects(route, fallbacks):
+            if nics and others and node not in moved and not rejecting and _rejects(route, fallbacks):
                 seen.append(_rejected(facts, node, {route.prefix: route} if route else {}))
         if seen:
             yield Sign(node, tuple(seen), 0.9 if of_switch else 0.95)

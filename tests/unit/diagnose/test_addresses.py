@@ -245,6 +245,10 @@ def test_a_host_may_have_its_default_route_in_another_table() -> None:
     moved = lost | {"defaults_elsewhere": frozenset({"eth1"})}
     assert [each.cause for each in diagnose(facts(h1=lost)).causes] == ["default-route-lost"]
     assert diagnose(facts(h1=moved)).causes == ()
+    refusing = default("h1", kind="unreachable", interfaces=(), gateway="")
+    guarded = moved | {"routes": (connected("h1"), refusing)}
+    assert diagnose(facts(h1=guarded)).causes == (), "what no rule looks up there has no route by intent"
+    assert first(facts(h1=guarded | {"defaults_elsewhere": frozenset()})) == ("static-route", ("h1",))
     unruled = facts(ran=(replace(SILENCE, node="h1", argv=(*SILENCE.argv[:-1], ADDRESSES["h5"])),), h1=moved)
     assert [each.cause for each in diagnose(unruled).causes] == ["default-route-lost"], "no rule looks it up"
     every: dict[str, Any] = {
