@@ -6,7 +6,8 @@ It is the state at the beginning of the recording, updated by the kernel's event
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from ipaddress import ip_address, ip_network
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.wire.header_fields import is_group_mac
@@ -27,6 +28,18 @@ DEFAULTS: Final = {4: "0.0.0.0/0", 6: "::/0"}
 """The default route's prefix, by IP version."""
 
 
+@lru_cache(maxsize=16_384)
+def parsed_network(prefix: str) -> IPv4Network | IPv6Network:
+    """Return a prefix as a network. One diagnosis needs the same few thousands of times."""
+    return ip_network(prefix, strict=False)
+
+
+@lru_cache(maxsize=16_384)
+def parsed_address(text: str) -> IPv4Address | IPv6Address:
+    """Return an address that was parsed before, or parse it."""
+    return ip_address(text)
+
+
 @dataclass(frozen=True, slots=True)
 class StackRoute:
     """A route of a node's main table."""
@@ -34,7 +47,7 @@ class StackRoute:
     prefix: str
     """The prefix with its length; default routes have ``0.0.0.0/0`` or ``::/0``."""
     kind: str = "unicast"
-    """The route type of ip-route(8): unicast, blackhole, unreachable or prohibit."""
+    """The route type of ip-route(8): unicast, blackhole, unreachable, prohibit or throw."""
     interfaces: tuple[str, ...] = ()
     """The interfaces of the next hops."""
     gateway: str = ""
@@ -65,11 +78,11 @@ class Stack:
 
     def route_to(self, address: str) -> StackRoute | None:
         """Return the route to an address, or None: longest prefix, then lowest metric (RFC 1812 section 5.2.4.3)."""
-        wanted = ip_address(address)
+        wanted = parsed_address(address)
         found = [
             (-network.prefixlen, route.metric, number)
             for number, route in enumerate(self.routes or ())
-            if (network := ip_network(route.prefix)).version == wanted.version and wanted in network
+            if (network := parsed_network(route.prefix)).version == wanted.version and wanted in network
         ]
         return (self.routes or ())[min(found)[2]] if found else None
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING
+
+from lab.diagnose.ip_stacks import parsed_address, parsed_network
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,11 +36,11 @@ def way(facts: WindowFacts, src: str, dst: str) -> list[tuple[str, int]]:
 
 def next_hops(routes: Mapping[str, tuple[str, ...]], address: str) -> tuple[str, ...]:
     """Return the next hops' interfaces of the longest prefix that contains an address; empty without a route."""
-    wanted = _address(address)
+    wanted = parsed_address(address)
     having = [
         (network.prefixlen, hops)
         for prefix, hops in routes.items()
-        if hops and wanted in (network := _network(prefix))
+        if hops and wanted in (network := parsed_network(prefix))
     ]
     return max(having)[1] if having else ()
 
@@ -48,23 +48,12 @@ def next_hops(routes: Mapping[str, tuple[str, ...]], address: str) -> tuple[str,
 def remote_prefixes(facts: WindowFacts, switch: str) -> dict[str, tuple[str, ...]]:
     """Return a switch's IPv4 routes, by prefix, to hosts that are not attached to it."""
     own = {port.interface for port in facts.ports_of(switch) if facts.is_host(port.peer)}
-    addresses = [_address(address) for address in facts.addresses.values()]
+    addresses = [parsed_address(address) for address in facts.addresses.values()]
     return {
         prefix: hops
         for prefix, hops in facts.routes.get(switch, {}).items()
         if hops
         and not own & set(hops)
-        and (network := _network(prefix)).version == 4
+        and (network := parsed_network(prefix)).version == 4
         and any(address in network for address in addresses)
     }
-
-
-@lru_cache(maxsize=16_384)
-def _network(prefix: str) -> IPv4Network | IPv6Network:
-    """Return a prefix as a network. One diagnosis needs the same few thousands of times."""
-    return ip_network(prefix, strict=False)
-
-
-@lru_cache(maxsize=16_384)
-def _address(text: str) -> IPv4Address | IPv6Address:
-    return ip_address(text)
