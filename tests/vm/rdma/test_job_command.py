@@ -17,6 +17,7 @@ from lab.report.playback import playback
 from lab.report.run_facts import gather
 from lab.scenario import library
 from lab.telemetry.read.recorded_jobs import recorded_jobs
+from lab.telemetry.read.recorded_requests import recorded_requests
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.read.timeline_frames import RecordedFilm
 from tests.fabric.command import forked, only_line, rocelab, rocelab_json
@@ -82,13 +83,22 @@ def test_ctrl_c_ends_every_rank(incast: Fabric) -> None:
 
 @pytest.mark.usefixtures("incast")
 def test_a_slow_rank_is_read_back_by_every_view(tmp_path: Path) -> None:
-    """The ring crosses the spines in every hop; h2 computes 100 ms longer, and the network has no part in it."""
+    """The ring crosses the spines in every hop; h2 computes 100 ms longer, and the network has no part in it.
+
+    A transfer after it has a row for each request.
+    """
     file, run = tmp_path / "slow.yaml", tmp_path / "recorded" / "slow"
     file.write_text(SLOW, encoding="utf-8")
     rocelab("record", "start", "slow", "-o", run.parent)
     rocelab("job", "train", file)
+    rocelab("job", "transfer", "h3", "--to", "h4", "--requests", "3", "--size", "128KiB")
     rocelab("record", "stop")
     recording = Recording.open(run)
+    (transfer,) = recorded_requests(recording)
+    assert [(each.nic, each.target_nic, each.number) for each in transfer.requests] == [
+        ("h3:eth1", "h4:eth1", number) for number in (1, 2, 3)
+    ]
+    assert all(each.seconds > 2**17 * 8 / 100e6 for each in transfer.requests)
     (job,) = recorded_jobs(recording)
     assert [each.node for each in job.ranks] == ["h1", "h5", "h2", "h6"]
     ((slow, excess, count),) = job.slow_ranks()
@@ -113,6 +123,7 @@ def test_a_slow_rank_is_read_back_by_every_view(tmp_path: Path) -> None:
     assert [each.node for each in film.job_ranks(film.end) if each.straggler] == ["h2"]
     facts = gather(recording, told_of(run, library.OWN))
     assert "`2 h2:eth1`" in write_markdown(facts)
+    assert [(each.nic, each.requests) for each in facts.requests[0].hosts] == [("h3:eth1", 3)]
     (played,) = playback(recording, facts)["jobs"]
     assert [each["straggler"] for each in played["steps"]] == [2, 2, 2]
 
