@@ -43,17 +43,8 @@ def live_page(topology: Topology, name: str, hz: float, time: str) -> tuple[byte
 def empty_run(topology: Topology, name: str, hz: float) -> dict[str, Any]:
     """Return the input of the player's scripts for a run without samples, in the form of ``playback``."""
     lists = (
-        "phases",
-        "faults",
-        "moments",
-        "standstills",
-        "steps",
-        "commands",
-        "packets",
-        "times",
-        "jobs",
-        "requests",
-    )
+        "phases", "faults", "moments", "standstills", "steps", "commands", "packets", "times", "jobs", "requests",
+    )  # fmt: skip
     return {
         **{key: [] for key in lists},
         **{key: {} for key in ("pauses", "ports", "again", "sessions", "limits", "links")},
