@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.report.markdown_text import code, plain, table
-from lab.telemetry.read.recorded_requests import recorded_requests, request_seconds
+from lab.telemetry.read.recorded_requests import RequestSeconds, recorded_requests, request_seconds
 from lab.units import counted, format_rate, format_size, format_time
 
 if TYPE_CHECKING:
@@ -38,17 +38,12 @@ class ReportedRequest:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedRequester:
-    """The requests of a host, with their durations in seconds."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedRequester(RequestSeconds):
+    """The requests of a host, with their durations."""
 
     nic: str
     requests: int
-    mean: float
-    p50: float
-    p95: float
-    p99: float
-    longest: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +72,7 @@ def _reported(start: int, transfer: RecordedTransfer) -> RequestTransfer:
         size=max(each.size for each in transfer.requests),
         rate_bps=transfer.rate_bps,
         hosts=tuple(
-            ReportedRequester(
-                nic=nic,
-                requests=len(mine),
-                mean=(times := request_seconds(mine)).mean,
-                p50=times.p50,
-                p95=times.p95,
-                p99=times.p99,
-                longest=times.longest,
-            )
+            ReportedRequester(nic=nic, requests=len(mine), **asdict(request_seconds(mine)))
             for nic, mine in transfer.by_nic().items()
         ),
         requests=tuple(
