@@ -1,6 +1,7 @@
 """Gauges of a recording that no counter has: links, settings of ports, remote VTEPs, and steps of training jobs.
 
-Each source is a list of moments. A moment has all values of the source from then on.
+Each source is a list of moments. A moment has all values of the source from then on. Each link and each job is a
+source of its own, because their moments are many.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from lab.kernel.netlink.link_stats import LinkState
 from lab.telemetry.metrics import metric_families as families
 from lab.telemetry.metrics.job_metrics import step_values
 from lab.telemetry.metrics.setting_metrics import link_values, setting_values
-from lab.telemetry.read.dashboard import job_ranks
+from lab.telemetry.read.dashboard import step_ranks
 from lab.telemetry.read.recorded_jobs import recorded_jobs
 from lab.telemetry.store.recording_folder import damage_as_invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -43,7 +44,7 @@ def recorded_states(
     InvalidInput if the recording is damaged.
     """
     with damage_as_invalid(recording.folder.path):
-        for moments in (_links(recording), _settings(recording), _vteps(recording), _steps(recording)):
+        for moments in (*_links(recording), _settings(recording), _vteps(recording), *_steps(recording)):
             yield from _at(times, moments)
 
 
@@ -62,21 +63,21 @@ def _at(times: NDArray[np.int64], moments: Moments) -> Iterator[tuple[MetricFami
         yield known[name], labels, shown
 
 
-def _links(recording: Recording) -> Moments:
-    """Yield the links of the topology: as they were before, and after each event."""
+def _links(recording: Recording) -> Iterator[Moments]:
+    """Yield each link's end of the topology: as it was before, and after each event."""
     ends = {(end.node, end.interface) for link in recording.topology.links for end in link.ends}
     links = {
-        (node, str(link["ifname"])): LinkState(link.get("operstate") == "UP", int(link["mtu"]))
+        (node, str(link["ifname"])): [(0, LinkState(link.get("operstate") == "UP", int(link["mtu"])))]
         for node, state in _before(recording).items()
         for link in state.get("links") or ()
         if (node, link["ifname"]) in ends
     }
-    yield 0, list(link_values(links))
     for event in recording.events(kind="link", source="kernel"):
-        place = (event.node, event.interface)
-        if place in links:
-            links[place] = LinkState(bool(event.data["up"]), int(event.data["mtu"]))
-            yield event.ns, list(link_values(links))
+        if (event.node, event.interface) in links:
+            state = LinkState(bool(event.data["up"]), int(event.data["mtu"]))
+            links[event.node, event.interface].append((event.ns, state))
+    for place, states in links.items():
+        yield [(ns, link_values({place: state})) for ns, state in states]
 
 
 def _before(recording: Recording) -> Mapping[str, Any]:
@@ -118,7 +119,8 @@ def _flooded(nodes: Mapping[str, Mapping[str, Any]], flooding: set[int]) -> Valu
                 yield families.REMOTE_VTEPS, labels, float(floods.count(interface["name"]))
 
 
-def _steps(recording: Recording) -> Moments:
-    jobs: Sequence[Any] = recorded_jobs(recording)
-    for end in sorted({step.end for job in jobs for step in job.steps}):
-        yield end, step_values(job_ranks(jobs, end))
+def _steps(recording: Recording) -> Iterator[Moments]:
+    """Yield each job: its ranks at the end of each step."""
+    for job in recorded_jobs(recording):
+        steps = sorted(job.steps, key=lambda step: step.end)
+        yield [(step.end, step_values(step_ranks(job.name, step))) for step in steps]

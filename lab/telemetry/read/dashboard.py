@@ -192,7 +192,12 @@ class RankState:
 def job_ranks(jobs: Iterable[RecordedJob], at: int) -> list[RankState]:
     """Return the ranks of all jobs at the last step that every rank had ended at time ``at`` (ns)."""
     ended = [(job.name, [step for step in job.steps if step.end <= at]) for job in jobs]
-    return [_rank_state(name, steps[-1], each) for name, steps in ended if steps for each in steps[-1].ranks]
+    return [rank for name, steps in ended if steps for rank in step_ranks(name, steps[-1])]
+
+
+def step_ranks(job: str, step: RecordedStep) -> list[RankState]:
+    """Return the ranks of a job at one step."""
+    return [_rank_state(job, step, each) for each in step.ranks]
 
 
 def _rank_state(job: str, step: RecordedStep, of: RecordedRankStep) -> RankState:
