@@ -21,10 +21,10 @@ from __future__ import annotations
 import json
 from typing import Final
 
+from lab.model.overlay.intent import FLOOD_MAC
 from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words
 from lab.scenario.phase_measures import ACTS
 from lab.scenario.probes.overlay_state import (
-    FLOODED,
     frr,
     hosts_reached,
     macs_behind,
@@ -53,7 +53,7 @@ def run(stage: Stage, p: ProbeParameters) -> None:
     first = _came_up(stage)
 
     def known() -> bool:
-        return tunnel_has(stage, SEES, VNI, VTEP, {FLOODED})
+        return tunnel_has(stage, SEES, VNI, VTEP, {FLOOD_MAC})
 
     def routed() -> bool:
         return paths_to(stage, SEES, VTEP) == SESSIONS
@@ -65,7 +65,7 @@ def run(stage: Stage, p: ProbeParameters) -> None:
     def healed() -> None:
         stage.until(lambda: _came_up(stage) == first + 2 * SESSIONS, "leaf2's sessions to be established once more")
         stage.until(known, "leaf1 to flood to leaf2 again")
-        stage.until(lambda: tunnel_has(stage, BROKEN, VNI, OTHER, {FLOODED}), "leaf2 to flood to leaf1 again")
+        stage.until(lambda: tunnel_has(stage, BROKEN, VNI, OTHER, {FLOOD_MAC}), "leaf2 to flood to leaf1 again")
         stage.until(routed, "leaf1 to have both paths to leaf2 again")
         until_reached(stage, "h1", H2, H3)
 

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from lab.model.overlay.intent import FLOOD_MAC
 from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words
 from lab.scenario.phase_measures import ACTS
 from lab.scenario.probes.overlay_state import (
-    FLOODED,
     all_reached,
     frr,
     macs_behind,
@@ -49,11 +49,11 @@ def run(stage: Stage, p: ProbeParameters) -> None:
     """Advertised, not advertised, advertised."""
 
     def flooded() -> bool:
-        return tunnel_has(stage, SENDS, VNI, VTEP, {FLOODED})
+        return tunnel_has(stage, SENDS, VNI, VTEP, {FLOOD_MAC})
 
     def healed() -> None:
         stage.until(flooded, "leaf1 to flood to leaf2 again")
-        stage.until(lambda: tunnel_has(stage, BROKEN, VNI, OTHER, {FLOODED}), "leaf2 to flood to leaf1 again")
+        stage.until(lambda: tunnel_has(stage, BROKEN, VNI, OTHER, {FLOOD_MAC}), "leaf2 to flood to leaf1 again")
         until_reached(stage, "h1", H2)
 
     three_acts(
@@ -83,7 +83,7 @@ def the_type_3_route_is_missing(rec: Recording, p: ProbeParameters) -> Verdict:
 
 def the_flood_list_lacks_the_leaf(rec: Recording, p: ProbeParameters) -> Verdict:
     """leaf1's kernel has leaf2's VTEP in its flood list before and after the fault, and not with it."""
-    found = [FLOODED in macs_behind(rec, phase, VTEP) for phase in ACTS]
+    found = [FLOOD_MAC in macs_behind(rec, phase, VTEP) for phase in ACTS]
     return expect(found == [True, False, True], f"flood entry of {VTEP}: {in_words(found)}")
 
 

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from lab.model.overlay.intent import FLOOD_MAC
 from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words
 from lab.scenario.phase_measures import ACTS
 from lab.scenario.probes.overlay_state import (
-    FLOODED,
     all_reached,
     frr,
     macs_behind,
@@ -48,7 +48,7 @@ def run(stage: Stage, p: ProbeParameters) -> None:
     """Imported, not imported, imported."""
 
     def known() -> bool:
-        return tunnel_has(stage, BROKEN, VNI, VTEP, {REMOTE, FLOODED})
+        return tunnel_has(stage, BROKEN, VNI, VTEP, {REMOTE, FLOOD_MAC})
 
     def look(act: str) -> None:
         probe(stage, "h1", "h2", count=2)
@@ -80,7 +80,7 @@ def bgp_has_the_route(rec: Recording, p: ProbeParameters) -> Verdict:
 def the_kernel_lacks_the_route(rec: Recording, p: ProbeParameters) -> Verdict:
     """leaf2's kernel has h1's MAC and the flood entry before and after the fault, and neither with it."""
     behind = {phase: macs_behind(rec, phase, VTEP) for phase in ACTS}
-    right = behind["baseline"] >= {REMOTE, FLOODED} <= behind["verify"] and not behind["observe"]
+    right = behind["baseline"] >= {REMOTE, FLOOD_MAC} <= behind["verify"] and not behind["observe"]
     return expect(right, f"behind {VTEP}: {in_words({phase: sorted(macs) for phase, macs in behind.items()})}")
 
 

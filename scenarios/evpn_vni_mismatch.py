@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from lab.model.overlay.intent import FLOOD_MAC
 from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, expect, in_words
 from lab.scenario.phase_measures import ACTS
 from lab.scenario.probes.overlay_state import (
-    FLOODED,
     all_reached,
     frr,
     macs_behind,
@@ -48,11 +48,11 @@ def run(stage: Stage, p: ProbeParameters) -> None:
     """The same VNI, another, the same."""
 
     def flooded() -> bool:
-        return tunnel_has(stage, OTHER, VNI, VTEP, {FLOODED})
+        return tunnel_has(stage, OTHER, VNI, VTEP, {FLOOD_MAC})
 
     def healed() -> None:
         stage.until(lambda: flooded() and not _has_wrong_route(stage), "leaf1 to flood to leaf2 again")
-        stage.until(lambda: tunnel_has(stage, BROKEN, VNI, "10.252.0.1", {FLOODED}), "leaf2 to flood to leaf1")
+        stage.until(lambda: tunnel_has(stage, BROKEN, VNI, "10.252.0.1", {FLOOD_MAC}), "leaf2 to flood to leaf1")
         until_reached(stage, "h1", H2)
         until_reached(stage, "h2", H3)
 
@@ -93,7 +93,7 @@ def the_route_has_another_vni(rec: Recording, p: ProbeParameters) -> Verdict:
 def the_route_is_not_imported(rec: Recording, p: ProbeParameters) -> Verdict:
     """leaf1 floods to leaf2 before and after the fault, and has nothing behind its VTEP with it."""
     behind = [macs_behind(rec, phase, VTEP) for phase in ACTS]
-    right = FLOODED in behind[0] and FLOODED in behind[2] and not behind[1]
+    right = FLOOD_MAC in behind[0] and FLOOD_MAC in behind[2] and not behind[1]
     return expect(right, f"behind {VTEP}: {in_words([sorted(macs) for macs in behind])}")
 
 

@@ -26,9 +26,10 @@ from __future__ import annotations
 import json
 from typing import Annotated, Final
 
+from lab.model.overlay.intent import FLOOD_MAC
 from lab.scenario.api import Recording, Scenario, Stage, StoryAnswer, Verdict, between, expect, in_words
 from lab.scenario.phase_measures import dropped
-from lab.scenario.probes.overlay_state import FLOODED, ping_each, show_fdb
+from lab.scenario.probes.overlay_state import ping_each, show_fdb
 from lab.scenario.three_acts import PhaseParameters
 from lab.scenario.traffic.background_traffic import pinging, streaming
 from lab.scenario.traffic.workload import said, show_link
@@ -87,7 +88,7 @@ def _growth(rec: Recording, port: str, counter: str, phase: str) -> int:
 
 def one_copy_for_each_vtep(rec: Recording, p: Params) -> Verdict:
     """leaf1's uplink is offered one copy of h1's frames for each VTEP of the network, at both rates."""
-    vteps = sum(entry["mac"] == FLOODED and "dst" in entry for entry in json.loads(said(rec, "few", "bridge")))
+    vteps = sum(entry["mac"] == FLOOD_MAC and "dst" in entry for entry in json.loads(said(rec, "few", "bridge")))
     copies = []
     for phase in ("few", "observe"):
         offered = _growth(rec, UPLINK, "queue{n}_offered_packets", phase)

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address, ip_interface
 from typing import TYPE_CHECKING, Any, Final
 
+from lab.model.overlay.intent import FLOOD_MAC
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_FLOOD: Final = "00:00:00:00:00:00"
 _INHERIT: Final = 1
 _LINK_LOCAL: Final = "fe80:"
 _EVPN: Final = re.compile(r"^ address-family l2vpn evpn\n(.*?)^ exit-address-family", re.DOTALL | re.MULTILINE)
@@ -100,7 +101,7 @@ def _forwarding(node: Mapping[str, Any]) -> Forwarding:
     vnis = {int(each["vlan"]): int(each["vni"]) for each in interfaces if each["kind"] == "vxlan" and "vlan" in each}
     flooded: dict[str, set[str]] = {}
     for entry in node.get("fdb", ()):
-        if entry.get("mac") == _FLOOD and "dst" in entry:
+        if entry.get("mac") == FLOOD_MAC and "dst" in entry:
             flooded.setdefault(str(entry["ifname"]), set()).add(str(entry["dst"]))
     return Forwarding(
         macs={each["name"]: str(each["mac"]) for each in plain},

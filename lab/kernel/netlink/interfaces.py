@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     from lab.kernel.netlink.client import DumpMessage
     from lab.kernel.process.netns import Namespace
 
-# From <linux/rtnetlink.h>, <linux/if_link.h>, <linux/gen_stats.h>; operational state of RFC 2863 in <linux/if.h>.
-_GETLINK: Final = 18
-_IFINFOMSG: Final = struct.Struct("=BxHiII")
-_IFLA_IFNAME, _IFLA_MTU, _IFLA_OPERSTATE, _IFLA_STATS64, _IFLA_GSO_MAX_SEGS = 3, 4, 16, 23, 40
+# From <linux/rtnetlink.h>, <linux/if_link.h>, <linux/gen_stats.h>.
+GETLINK: Final = 18
+IFINFOMSG: Final = struct.Struct("=BxHiII")
+IFLA_IFNAME, IFLA_MTU, IFLA_OPERSTATE = 3, 4, 16
+_IFLA_STATS64, _IFLA_GSO_MAX_SEGS = 23, 40
 _IFLA_MASTER, _IFLA_LINKINFO, _IFLA_INFO_SLAVE_KIND = 10, 18, 4
 _STATS64: Final = struct.Struct("=8Q")
 """Packets, bytes, errors and drops, each received and sent: the beginning of struct rtnl_link_stats64."""
-_UP: Final = 6
+OPERATIONAL: Final = 6
+"""IF_OPER_UP of RFC 2863."""
 _LOWER_UP: Final = 0x10000
 """IFF_LOWER_UP: the interface is enabled and has a carrier. The operational state follows up to a second later."""
 _TCA_KIND, _TCA_STATS2, _TCA_STATS_QUEUE = 1, 7, 3
@@ -76,8 +78,8 @@ def interfaces(namespace: Namespace) -> dict[str, InterfaceState]:
         )
         found[name] = InterfaceState(
             name=name,
-            up=link.attributes[_IFLA_OPERSTATE][0] == _UP,
-            mtu=_U32.unpack(link.attributes[_IFLA_MTU])[0],
+            up=link.attributes[IFLA_OPERSTATE][0] == OPERATIONAL,
+            mtu=_U32.unpack(link.attributes[IFLA_MTU])[0],
             rx_bytes=rx_bytes,
             rx_packets=rx_packets,
             tx_bytes=tx_bytes,
@@ -89,25 +91,25 @@ def interfaces(namespace: Namespace) -> dict[str, InterfaceState]:
 
 def indices(namespace: Namespace) -> dict[str, int]:
     """Return the index of each interface except the loopback, by name; OperationFailed for one that is none."""
-    links = namespace.inside(lambda: dump(_GETLINK, _IFINFOMSG))
+    links = namespace.inside(lambda: dump(GETLINK, IFINFOMSG))
     found = _ByName[int](namespace)
-    found |= {text(link.attributes[_IFLA_IFNAME]): int(_IFINFOMSG.unpack(link.fixed)[2]) for link in links}
+    found |= {text(link.attributes[IFLA_IFNAME]): int(IFINFOMSG.unpack(link.fixed)[2]) for link in links}
     found.pop("lo", None)
     return found
 
 
 def with_carrier(namespace: Namespace) -> set[str]:
     """Return the interfaces that are enabled and have a carrier, without the loopback."""
-    links = namespace.inside(lambda: dump(_GETLINK, _IFINFOMSG))
-    connected = [link for link in links if _IFINFOMSG.unpack(link.fixed)[3] & _LOWER_UP]
-    return {text(link.attributes[_IFLA_IFNAME]) for link in connected} - {"lo"}
+    links = namespace.inside(lambda: dump(GETLINK, IFINFOMSG))
+    connected = [link for link in links if IFINFOMSG.unpack(link.fixed)[3] & _LOWER_UP]
+    return {text(link.attributes[IFLA_IFNAME]) for link in connected} - {"lo"}
 
 
 def segment_limits() -> dict[str, int]:
     """Return the maximum number of segments of one TCP packet in each queue of the calling thread's namespace."""
     return {
-        text(link.attributes[_IFLA_IFNAME]): int(_U32.unpack(link.attributes[_IFLA_GSO_MAX_SEGS])[0])
-        for link in dump(_GETLINK, _IFINFOMSG)
+        text(link.attributes[IFLA_IFNAME]): int(_U32.unpack(link.attributes[_IFLA_GSO_MAX_SEGS])[0])
+        for link in dump(GETLINK, IFINFOMSG)
     }
 
 
@@ -116,9 +118,9 @@ def bridge_or_itself(interface: str) -> str:
 
     The IP stack receives packets of a port by its bridge.
     """
-    links = dump(_GETLINK, _IFINFOMSG)
-    names = {int(_IFINFOMSG.unpack(link.fixed)[2]): text(link.attributes[_IFLA_IFNAME]) for link in links}
-    for link in (each for each in links if text(each.attributes[_IFLA_IFNAME]) == interface):
+    links = dump(GETLINK, IFINFOMSG)
+    names = {int(IFINFOMSG.unpack(link.fixed)[2]): text(link.attributes[IFLA_IFNAME]) for link in links}
+    for link in (each for each in links if text(each.attributes[IFLA_IFNAME]) == interface):
         kind = attributes(link.attributes.get(_IFLA_LINKINFO, b"")).get(_IFLA_INFO_SLAVE_KIND, b"")
         if text(kind) == "bridge" and _IFLA_MASTER in link.attributes:
             return names.get(_U32.unpack(link.attributes[_IFLA_MASTER])[0], interface)
@@ -136,10 +138,10 @@ def root_qdiscs(namespace: Namespace) -> dict[str, tuple[str, str]]:
 
 def _links(namespace: Namespace) -> Iterator[tuple[str, DumpMessage, DumpMessage | None]]:
     """Yield each interface's name, its message, and its root qdisc's message or None."""
-    links, queues = namespace.inside(lambda: (dump(_GETLINK, _IFINFOMSG), dump(GETQDISC, TCMSG)))
+    links, queues = namespace.inside(lambda: (dump(GETLINK, IFINFOMSG), dump(GETQDISC, TCMSG)))
     roots = dict(_roots(queues))
     for link in links:
-        yield text(link.attributes[_IFLA_IFNAME]), link, roots.get(_IFINFOMSG.unpack(link.fixed)[2])
+        yield text(link.attributes[IFLA_IFNAME]), link, roots.get(IFINFOMSG.unpack(link.fixed)[2])
 
 
 def _roots(queues: list[DumpMessage]) -> Iterator[tuple[int, DumpMessage]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lab.kernel.netlink.client import NetlinkClient, netlink_socket
+from lab.kernel.netlink.interfaces import GETLINK, IFINFOMSG, IFLA_IFNAME, IFLA_MTU, IFLA_OPERSTATE, OPERATIONAL
 from lab.kernel.netlink.nlmsg import attributes, text
 
 if TYPE_CHECKING:
@@ -26,16 +27,12 @@ FIELDS: Final = (
     "rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped",
 )  # fmt: skip
 """The first fields of struct rtnl_link_stats64, with the names of ``ip -s link``."""
-_GETLINK: Final = 18
-_IFINFOMSG: Final = struct.Struct("=BxHiII")
-_IFLA_IFNAME, _IFLA_MTU, _IFLA_OPERSTATE, _IFLA_EXT_MASK = 3, 4, 16, 29
+_IFLA_EXT_MASK: Final = 29
 _ATTRIBUTE: Final = struct.Struct("=HHI")  # nlattr with a u32
 _SKIP_STATS: Final = 8
 """RTEXT_FILTER_SKIP_STATS: without counters, which make up most of an answer."""
-_STATES_REQUEST: Final = bytes(_IFINFOMSG.size) + _ATTRIBUTE.pack(_ATTRIBUTE.size, _IFLA_EXT_MASK, _SKIP_STATS)
+_STATES_REQUEST: Final = bytes(IFINFOMSG.size) + _ATTRIBUTE.pack(_ATTRIBUTE.size, _IFLA_EXT_MASK, _SKIP_STATS)
 _U32: Final = struct.Struct("=I")
-_UP: Final = 6
-"""IF_OPER_UP of RFC 2863."""
 
 
 class LinkStats:
@@ -78,10 +75,10 @@ class LinkStates:
     def read(self) -> dict[str, LinkState]:
         """Return the state of each interface. Raises OSError if the kernel refuses."""
         found = {}
-        for content in self._client.dump(_GETLINK, _STATES_REQUEST):
-            link = attributes(content[_IFINFOMSG.size :])
-            up = link[_IFLA_OPERSTATE][0] == _UP
-            found[text(link[_IFLA_IFNAME])] = LinkState(up, _U32.unpack(link[_IFLA_MTU])[0])
+        for content in self._client.dump(GETLINK, _STATES_REQUEST):
+            link = attributes(content[IFINFOMSG.size :])
+            up = link[IFLA_OPERSTATE][0] == OPERATIONAL
+            found[text(link[IFLA_IFNAME])] = LinkState(up, _U32.unpack(link[IFLA_MTU])[0])
         return found
 
     def close(self) -> None:

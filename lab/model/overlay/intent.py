@@ -26,6 +26,8 @@ VXLAN_OVERHEAD: Final = 50
 """Bytes that a tunnel adds to an IP packet: IPv4 20, UDP 8, VXLAN 8, inner Ethernet 14 (untagged)."""
 GATEWAY_MAC: Final = "02:1a:00:00:00:01"
 """The MAC of every gateway on every leaf. ``addressing`` numbers nodes from 1, so no interface has it."""
+FLOOD_MAC: Final = "00:00:00:00:00:00"
+"""The MAC of forwarding entries by which a VXLAN device floods (bridge(8))."""
 BOND: Final = "bond"
 """The prefix of bond names, before their number."""
 BOND_RANGE: Final = (1, 9999)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lab.kernel.netlink.routes import ANYBODY, trees
-from lab.model.overlay.intent import Design
+from lab.model.overlay.intent import FLOOD_MAC, Design
 from lab.model.overlay.plan import TERMINATION, plan_overlay
 from lab.routing.paths.distance import distances
 from lab.routing.wait.unconverged import RouteGap, compare
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from lab.routing.wait.unconverged import RouteExpectation
 
 Vteps = frozenset[str]
-_NOBODY = "00:00:00:00:00:00"
-"""The MAC of a VXLAN device's flooding entries (bridge(8))."""
 _ANY: Final = frozenset({"any other switch"})
 _EVERYTHING = {"-4": "0.0.0.0/0", "-6": "::/0"}
 """The prefixes that iproute2 prints as ``default``."""
@@ -45,7 +43,7 @@ class Floods:
         said = json.loads(router.namespace.run(["bridge", "-json", "fdb", "show"]).stdout or "[]")
         actual: dict[str, set[str]] = {}
         for entry in said:
-            if entry["mac"] == _NOBODY and "dst" in entry:
+            if entry["mac"] == FLOOD_MAC and "dst" in entry:
                 actual.setdefault(entry["ifname"], set()).add(entry["dst"])
         return compare(
             router.name, self.vteps, {name: frozenset(peers) for name, peers in actual.items()}, "tunnel to"

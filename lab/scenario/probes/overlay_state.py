@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from lab.telemetry.read.recording import Recording
 
 _HOPS: Final = ("ip", "-json", "nexthop", "show")
-FLOODED: Final = "00:00:00:00:00:00"
-"""The MAC of FDB entries by which a VXLAN device floods (bridge(8))."""
 
 
 def _words(vni: int) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from lab.errors import UsageError
 from lab.kernel.netlink.link_stats import LinkState
+from lab.model.overlay.intent import FLOOD_MAC
 from lab.telemetry.metrics import metric_families as families
 from lab.telemetry.metrics.job_metrics import step_values
 from lab.telemetry.metrics.setting_metrics import link_values, setting_values
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     Values = Iterable[tuple[MetricFamily, Labels, float]]
     Moments = Iterable[tuple[int, Values]]
 
-_FLOODED: Final = "00:00:00:00:00:00"
 """The MAC address of an FDB entry for floods."""
 _L2: Final = "L2"
 
@@ -112,7 +112,7 @@ def _vteps(recording: Recording) -> Moments:
 
 def _flooded(nodes: Mapping[str, Mapping[str, Any]], flooding: set[int]) -> Values:
     for node, state in nodes.items():
-        floods = [str(entry["ifname"]) for entry in state.get("fdb") or () if entry["mac"] == _FLOODED]
+        floods = [str(entry["ifname"]) for entry in state.get("fdb") or () if entry["mac"] == FLOOD_MAC]
         for interface in state.get("interfaces") or ():
             if (vni := interface.get("vni")) in flooding:
                 labels = (node, str(vni), _L2, str(interface["name"]), "")
