@@ -131,7 +131,10 @@ def _of_intended(setting: DifferingSetting) -> str:
     """Return how to see what one node may have by intent: removing it may end a real session."""
     shown = shlex.join(["-c", "show running-config"])
     what = setting.object.removeprefix("frr ")
-    by_kind = {"interface": "ip address", "route": "ip route show table all"}
+    if setting.kind == "interface":
+        removed = f"rocelab exec {setting.node} -- {shlex.join(['ip', 'link', 'del', setting.interface])}"
+        return f"find out whether {setting.node} should have {what}, and remove it otherwise: {removed}"
+    by_kind = {"route": "ip route show table all"}
     asking = by_kind.get(setting.kind)
     command = f"exec {setting.node} -- {asking}" if asking else f"vtysh {setting.node} {shown}"
     return f"find out whether {setting.node} should have {what}: rocelab {command}"
@@ -365,20 +368,26 @@ def _of_interface(setting: DifferingSetting, words: list[str]) -> str:
         option, usual = _NUMBERS[field]
         return f"ip link set {name} {option} {usual if value == ABSENT else value}"
     if field == _IPV6_MTU:
-        if value.isdigit():
-            return f"sysctl -w net/ipv6/conf/{name}/mtu={value}"
-        key = shlex.quote(f"net/ipv6/conf/{name}/mtu")  # a recording can have any name, also one that a shell expands
-        typed = f"sysctl -w {key}=$(cat {shlex.quote(f'/sys/class/net/{name}/mtu')})"
-        return f"rocelab exec {setting.node} -- sh -c {shlex.quote(typed)}"
+        return _of_ipv6_mtu(setting, name)
     if field in _OFF:
         return f"ip link set {name} {_OFF[field]} {'off' if value == 'yes' else 'on'}"
     if field.startswith("port ") and value != ABSENT:
         option = field.removeprefix("port ")
         return f"bridge link set dev {name} {option} {_BRIDGED.get(value, value)}"
+    if is_new(setting):
+        return f"ip link del {name}"
     simple = {"up": on.get(value, "up"), "master": "nomaster" if value == "none" else f"master {value}"}
     if value == ABSENT:
         simple[XDP] = f"{'xdpgeneric' if _XDP_GENERIC.search(setting.value) else 'xdp'} off"
     return f"ip link set {name} {simple[field]}" if field in simple else ""
+
+
+def _of_ipv6_mtu(setting: DifferingSetting, name: str) -> str:
+    if setting.expected.isdigit():
+        return f"sysctl -w net/ipv6/conf/{name}/mtu={setting.expected}"
+    key = shlex.quote(f"net/ipv6/conf/{name}/mtu")  # a recording can have any name, also one that a shell expands
+    typed = f"sysctl -w {key}=$(cat {shlex.quote(f'/sys/class/net/{name}/mtu')})"
+    return f"rocelab exec {setting.node} -- sh -c {shlex.quote(typed)}"
 
 
 def _of_port(setting: DifferingSetting, words: list[str]) -> str:

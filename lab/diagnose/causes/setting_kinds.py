@@ -146,8 +146,9 @@ SETTING_KINDS: Final = (
         "daemon-killed daemon-stopped", "It accepts requests for its configuration, and answers none.",
     ),
     _kind(
-        "address-differs", "an address has several owners, or is in another network", "address", "", _LOSS,
-        SettingReach.PEER, "wrong-address gid-index duplicate-mac", "Packets for it arrive at another node.",
+        "address-differs", "an address is missing or new, in another network, or has several owners", "address", "",
+        _LOSS, SettingReach.PEER, "wrong-address gid-index duplicate-mac",
+        "Packets for it arrive at another node, or at none.",
     ),
     _kind(
         "class-differs", "a port maps DSCPs or priorities otherwise", "port",

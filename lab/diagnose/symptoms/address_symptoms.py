@@ -23,6 +23,8 @@ _SMALL: Final = 1024
 """Octets of a ping that fits every link: IPv6 requires an MTU of 1280 (RFC 8200 section 5)."""
 _THROW: Final = "throw"
 """The type of routes that end the lookup of a table (ip-route(8)): another table can have a route."""
+_ISOLATED: Final = 0.6
+"""The weight of routes that reject packets in both directions, as between tenants."""
 
 
 def sends_to_another_mac(facts: WindowFacts) -> Iterator[Sign]:
@@ -192,6 +194,7 @@ def a_route_rejects(facts: WindowFacts) -> Iterator[Sign]:
     one. If most hosts have that route, it is intended for the time without another. A switch has a sign only for
     ends of probes that were lost. Its default route rejects what it has learned no route to, which is another cause.
     That of a host whose default route is in another table by intent rejects what no rule looks up there.
+    Nodes that reject each other's addresses may be isolated by intent, like tenants.
     """
     lost = _ends_of_lost_probes(facts)
     fallbacks = _usual_fallbacks(facts)
@@ -202,6 +205,8 @@ def a_route_rejects(facts: WindowFacts) -> Iterator[Sign]:
     }
     usable = {nic.partition(":")[0] for nics in leading.values() for nic in nics}
     moved = {nic.partition(":")[0] for nic in _moved_elsewhere(facts, known, usable)}
+    rejected: dict[str, dict[str, StackRoute]] = {}
+    found: list[tuple[str, list[Evidence], float]] = []
     for node, stack in facts.stacks.items():
         of_switch = node in facts.switches
         nics = [nic for nic in known if nic.partition(":")[0] == node]
@@ -217,13 +222,31 @@ def a_route_rejects(facts: WindowFacts) -> Iterator[Sign]:
             and not (route.prefix in DEFAULTS.values() and (of_switch or node in moved))
             and not (route.kind == _THROW and stack.defaults_elsewhere)
         }  # fmt: skip
+        rejected[node] = rejecting
         seen = [_rejected(facts, node, rejecting)] if rejecting else []
         for version, others in leading.items():
             route = min(_defaults(stack, version), key=lambda each: each.metric, default=None)
             if nics and others and node not in moved and not rejecting and _rejects(route, fallbacks):
                 seen.append(_rejected(facts, node, {route.prefix: route} if route else {}))
         if seen:
-            yield Sign(node, tuple(seen), 0.9 if of_switch else 0.95)
+            found.append((node, seen, 0.9 if of_switch else 0.95))
+    for node, seen, weight in found:
+        yield Sign(node, tuple(seen), _ISOLATED if _is_isolated(facts, node, rejected) else weight)
+
+
+def _is_isolated(facts: WindowFacts, node: str, rejected: Mapping[str, Collection[str]]) -> bool:
+    """Return whether a node rejects addresses, and the nodes of all of them reject addresses of its own in return.
+
+    The addresses of a leaf are those of its hosts. A single node whose routes are wrong is answered by none.
+    """
+    nodes: dict[str, set[str]] = {}
+    for nic, address in facts.addresses.items():
+        leaves = {facts.peer(port.name).partition(":")[0] for port in facts.links_of(nic)}
+        nodes[address] = {nic.partition(":")[0], *leaves}
+    mine = {address for address, owners in nodes.items() if node in owners}
+    return bool(rejected.get(node)) and all(
+        any(mine & {*rejected.get(owner, ())} for owner in nodes.get(address, ())) for address in rejected[node]
+    )
 
 
 def _stack_of(facts: WindowFacts, nic: str) -> Stack:

@@ -233,6 +233,29 @@ def test_a_route_to_some_hosts_that_refuses_is_found_beside_a_right_default_rout
     assert (found.causes[0].evidence[0].value, found.causes[0].evidence[0].source) == (4, "ip route")
 
 
+def test_hosts_that_reject_each_other_may_be_isolated_by_intent() -> None:
+    """Two of eight hosts, as the tenants of a part of a fabric; one that is not rejected in return is a fault."""
+
+    def rejecting(host: str, other: str) -> dict[str, Any]:
+        refusing = StackRoute(f"{ADDRESSES[other]}/32", "unreachable", protocol="boot")
+        return {"routes": (connected(host), default(host), refusing)}
+
+    isolated: dict[str, Any] = {"h1": rejecting("h1", "h5"), "h5": rejecting("h5", "h1")}
+    assert {each.confidence for each in diagnose(facts(**isolated)).causes} == {0.6}
+    alone: dict[str, Any] = {"h1": rejecting("h1", "h5"), "h5": rejecting("h5", "h2")}
+    assert {each.confidence for each in diagnose(facts(**alone)).causes} == {0.95}
+
+
+def test_leaves_that_reject_each_other_may_isolate_their_hosts_by_intent() -> None:
+    def rejecting(other: str) -> dict[str, Any]:
+        return {"routes": (StackRoute(f"{ADDRESSES[other]}/32", "blackhole", protocol="static"),)}
+
+    both: dict[str, Any] = {"leaf1": rejecting("h5"), "leaf2": rejecting("h1")}
+    assert {each.confidence for each in diagnose(facts(ran=(SILENCE,), **both)).causes} == {0.6}
+    one = diagnose(facts(ran=(SILENCE,), leaf2=both["leaf2"]))
+    assert [each.confidence for each in one.causes] == [0.9]
+
+
 def test_all_hosts_that_lost_their_default_routes_are_named() -> None:
     """Where switches route each link no sibling has to have one."""
     lost: dict[str, Any] = {host: {"gateways": {}, "routes": (connected(host),)} for host in HOSTS}

@@ -90,7 +90,7 @@ def test_a_burst_is_a_loss_and_more_arrivals_are_a_surplus() -> None:
     assert (nothing.entered, nothing.lost) == (0, 0)
 
 
-def carried(made: Made, lost_at: str = "", share: float = 0.0) -> None:
+def carried(made: Made, lost_at: str = "", share: float = 0.0, priority: int = 3) -> None:
     """A step of a transfer from h1 to h5 by spine1, which loses a share of its packets at a hop."""
     count = RATE
     path = (
@@ -108,8 +108,8 @@ def carried(made: Made, lost_at: str = "", share: float = 0.0) -> None:
         if lost_at == port:
             count -= round(count * share)
         direction = "rx" if number % 2 else "tx"
-        made.counters(port)["priority"][f"{direction}_packets"][3] += count
-        made.counters(port)["priority"][f"{direction}_bytes"][3] += 4170 * count
+        made.counters(port)["priority"][f"{direction}_packets"][priority] += count
+        made.counters(port)["priority"][f"{direction}_bytes"][priority] += 4170 * count
     if lost_at == "rdma":
         count -= round(count * share)
     made.devices[HOSTS.index("h5"), RDMA.index("rcvd_pkts")] += count
@@ -153,6 +153,13 @@ def test_what_vanishes_has_a_place(tmp_path: Path, lost_at: str, place: str, sha
     found = located(tmp_path / "run", lambda made: carried(made, lost_at, share))
     assert [(each.place, each.effect) for each in found] == [(place, PacketEffect.VANISH)]
     assert abs(found[0].share - share) < 0.15 * share + 0.01
+
+
+@pytest.mark.parametrize(("lost_at", "place"), [("h1:eth1", "h1:eth1"), ("leaf1:swp1", "leaf1")])
+def test_what_leaves_a_nic_in_a_lossy_class_does_not_vanish_in_it(tmp_path: Path, lost_at: str, place: str) -> None:
+    """Its queue pairs use another traffic class than lossless ones."""
+    found = located(tmp_path / "run", lambda made: carried(made, lost_at, 0.2, priority=0))
+    assert [each.place for each in found if each.effect is PacketEffect.VANISH] == [place]
 
 
 def test_nothing_vanishes_where_all_arrives(tmp_path: Path) -> None:

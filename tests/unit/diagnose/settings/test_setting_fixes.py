@@ -269,8 +269,9 @@ def test_what_a_node_may_have_by_intent_is_not_removed() -> None:
     intended = remedy(replace(line, intended=True))
     assert intended.startswith("find out whether leaf2 should have router bgp 65001 / neighbor 192.0.2.2")
     assert "no neighbor" not in intended
-    interface = remedy(replace(setting("leaf2", "interface ext0", interface="ext0"), intended=True))
-    assert interface.endswith("rocelab exec leaf2 -- ip address")
+    new = setting("leaf2", "interface ext0", interface="ext0")
+    assert remedy(new) == "rocelab exec leaf2 -- ip link del ext0"
+    assert remedy(replace(new, intended=True)).startswith("find out whether leaf2 should have interface ext0")
     group = replace(setting("leaf2", "frr router bgp 65001 / neighbor ISP peer-group"), intended=True)
     assert remedies([replace(line, intended=True), group]) == [intended]
 
