@@ -10,6 +10,7 @@ integer (``u8``: 8 bytes, unsigned) or another struct of the file.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -96,8 +97,12 @@ def beside(source: Path) -> Path:
     return source.with_name(f"{source.stem}.layout.json")
 
 
+@functools.cache
 def compile_checked(source: Path) -> Path:
     """Return the object of a C source, as ``clang.compile_bpf`` does, after a check of its layouts.
+
+    A process reads the source and its headers once, like its own modules: in a VM each read of a file of the checkout
+    waits for the host, and virtual time goes on meanwhile.
 
     OperationFailed names the structs whose layout differs: the source was changed, but not the layout file.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from lab.kernel.bpf.type_layouts import TypeLayouts, beside, compile_checked, re
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 SOURCES = (port_layout.SOURCE, impair_layout.SOURCE)
 
@@ -94,6 +94,13 @@ def test_programs_of_other_structs_are_not_brought_into_the_kernel(
     monkeypatch.setattr(clang, "compile_bpf", lambda asked: {source: ready}[asked])
     with pytest.raises(OperationFailed, match="out of date: rl_node of"):
         compile_checked(source)
+
+
+def test_a_process_reads_the_sources_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a VM, an injected fault would else read each header twice over the host's file system, for seconds."""
+    first = compile_checked(port_layout.SOURCE)
+    monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail(f"{path} is read again"))
+    assert compile_checked(port_layout.SOURCE) == first
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
