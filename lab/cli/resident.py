@@ -1,7 +1,7 @@
 """The resident rocelab of a VM: a process with all modules imported, which forks for each command.
 
 Without KVM, a command would spend three to five seconds on imports. The guest's agent starts the resident and passes
-it a listening socket (lab/vm/guest/launch.py): ``python3 -m lab.cli.resident DESCRIPTOR``.
+it a listening socket (lab/vm/guest/launch.py). Its only argument is the descriptor.
 """
 
 from __future__ import annotations

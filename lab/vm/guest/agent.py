@@ -15,6 +15,7 @@ from typing import Final
 from lab.kernel.process import time_source
 from lab.vm.calls.frames import PORT_NAME, CallFrame, CallFrameKind
 from lab.vm.checkpoints.fingerprint import of_code
+from lab.vm.guest.archived_modules import archived_code
 from lab.vm.guest.guest_session import GuestSession
 from lab.vm.guest.idle_loop import Idler
 from lab.vm.guest.launch import Launcher
@@ -81,7 +82,7 @@ def main() -> None:
         thread.start()
     uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
     print(READY.format(uptime), flush=True)
-    launcher.keep_resident(of_code())
+    launcher.keep_resident(archived_code() or of_code())
     for thread in threads:
         thread.join()
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from lab.vm.calls.request import GuestRequest
 
 NOT_STARTED: Final = 127
+_IMPORTER: Final = "lab.vm.guest.archived_modules"
+_RESIDENT: Final = "lab.cli.resident"
 _ANSWER: Final = 4096
 _SEND_BUFFER: Final = 1 << 20
 _BACKLOG: Final = 64
@@ -134,7 +136,7 @@ class Launcher:
                 listener.bind(self._address)
                 listener.listen(_BACKLOG)
                 self._resident = process.start(
-                    [sys.executable, "-P", "-m", "lab.cli.resident", str(listener.fileno())],
+                    [sys.executable, "-P", "-m", _IMPORTER, code, _RESIDENT, str(listener.fileno())],
                     stdin=process.PIPE,
                     within=process.Surroundings("/", BOOT_ENVIRONMENT, keep=[listener.fileno()]),
                 )

@@ -1,14 +1,24 @@
-"""Bytecode for the guest, compiled by the image's interpreter; tests/fabric/guest runs the real one."""
+"""Bytecode for the guest, compiled by the image's interpreter, and imports from the archive of all of it.
+
+tests/fabric/guest runs the real interpreter.
+"""
 
 from __future__ import annotations
 
+import importlib
+import marshal
 import os
+import py_compile
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from lab.vm.checkpoints.fingerprint import of_code
+from lab.vm.guest import archived_modules
 from lab.vm.image import host_bytecode
 from lab.vm.image.arch import ARCHES
 from lab.vm.image.recipe import Image
@@ -131,3 +141,127 @@ def test_an_incomplete_copy_is_removed_and_stops_nothing(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     host_bytecode.compile_modules(image, ARCHES["x86_64"], tmp_path)
     assert list(image.folder.iterdir()) == []
+
+
+ANSWER: Final = """
+import sys
+from pathlib import Path
+
+import lab.other
+
+def main() -> None:
+    print(*sys.argv, Path(__file__).name, lab.other.KNOWN)
+"""
+
+
+class Guest:
+    """A checkout with a few modules, and the cache of a guest that reads it; this Python is the guest's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.checkout, self.cache = folder / "checkout", folder / "cache"
+        for name in ("lab", "lab/vm", "lab/vm/guest"):
+            self.write(f"{name}/__init__.py", "")
+        shutil.copy(archived_modules.__file__, self.checkout / "lab/vm/guest/archived_modules.py")
+        self.write("lab/answer.py", ANSWER)
+        self.write("lab/other.py", "KNOWN = 1\n")
+        self.archive = self.cache / self.checkout.relative_to("/") / "modules"
+
+    def write(self, name: str, text: str) -> None:
+        file = self.checkout / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def compile(self) -> None:
+        """As the guest's Python does."""
+        for source in self.checkout.rglob("*.py"):
+            compiled = self.cache / source.relative_to("/").with_suffix(f".{sys.implementation.cache_tag}.pyc")
+            py_compile.compile(str(source), str(compiled), doraise=True)
+
+    def pack(self) -> str:
+        """The fingerprint of the code in the archive."""
+        host_bytecode.pack_modules(self.cache, self.checkout)
+        return self.archive.read_bytes()[:16].decode()
+
+    def run(self, code: str) -> tuple[int, str]:
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(self.cache), "PYTHONPATH": str(self.checkout)}
+        command = [sys.executable, "-P", "-m", "lab.vm.guest.archived_modules", code, "lab.answer", "word"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout or done.stderr.splitlines()[-1]
+
+
+@pytest.fixture
+def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guest:
+    monkeypatch.setattr(host_bytecode, "PYTHON", f"3.{sys.version_info.minor}")
+    made = Guest(tmp_path)
+    made.compile()
+    return made
+
+
+def test_modules_of_the_archive_need_no_files(guest: Guest) -> None:
+    code = guest.pack()
+    for name in ("answer", "other"):
+        (guest.checkout / f"lab/{name}.py").unlink()
+    assert guest.run(code) == (0, "lab.answer word answer.py 1\n")
+
+
+def test_an_archive_of_other_code_is_not_used(guest: Guest) -> None:
+    """The checkout has changed since: its own modules are imported."""
+    guest.pack()
+    guest.write("lab/other.py", "KNOWN = 'changed'\n")
+    assert guest.run(of_code(guest.checkout / "lab")) == (0, "lab.answer word answer.py changed\n")
+
+
+@pytest.mark.parametrize("content", [b"", b"damaged", bytes(8)])
+def test_without_a_whole_archive_modules_are_imported_as_usual(guest: Guest, content: bytes) -> None:
+    code = guest.pack()
+    guest.archive.write_bytes(code.encode() + content if content else b"")
+    assert guest.run(code) == (0, "lab.answer word answer.py 1\n")
+    guest.archive.unlink()
+    assert guest.run(code) == (0, "lab.answer word answer.py 1\n")
+
+
+def test_the_archive_is_written_again_only_for_other_code(guest: Guest) -> None:
+    code = guest.pack()
+    before = guest.archive.stat().st_ino
+    assert (guest.pack(), guest.archive.stat().st_ino) == (code, before)
+    guest.write("lab/other.py", "KNOWN = 'changed'\n")
+    guest.compile()
+    assert guest.pack() != code
+    assert guest.run(guest.pack()) == (0, "lab.answer word answer.py changed\n")
+    assert [file.name for file in guest.archive.parent.iterdir()] == ["modules", "lab"]
+
+
+def test_bytecode_of_an_older_file_is_left_out(guest: Guest) -> None:
+    """Its import is as slow as before, and right."""
+    guest.write("lab/other.py", "KNOWN = 'changed'\n")
+    code = guest.pack()
+    assert b"lab/answer.py" in guest.archive.read_bytes()
+    assert b"lab/other.py" not in guest.archive.read_bytes()
+    assert guest.run(code) == (0, "lab.answer word answer.py changed\n")
+
+
+def test_the_guest_knows_the_code_of_its_archive(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the archive's beginning, and not from a thousand files."""
+    monkeypatch.setattr(archived_modules, "_CHECKOUT", guest.checkout)
+    monkeypatch.setattr(sys, "pycache_prefix", str(guest.cache))
+    assert archived_modules.archived_code() == ""
+    guest.pack()
+    assert archived_modules.archived_code() == of_code(guest.checkout / "lab")
+    monkeypatch.setattr(sys, "pycache_prefix", None)
+    assert archived_modules.archived_code() == ""
+
+
+def test_a_module_has_the_name_and_the_data_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file itself is read when somebody asks for its source."""
+    code = {"archived/__init__.py": b"", "archived/page.py": b"import importlib.resources as r\nKNOWN = r"}
+    (tmp_path / "archived").mkdir()
+    (tmp_path / "archived/page.md").write_text("a page")
+    modules = {name: marshal.dumps(compile(text, name, "exec")) for name, text in code.items()}
+    finder = archived_modules.ArchiveFinder(modules, tmp_path)
+    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
+    page = importlib.import_module("archived.page")
+    assert page.__file__ == str(tmp_path / "archived/page.py")
+    assert (page.KNOWN.files("archived") / "page.md").read_text() == "a page"
+    assert importlib.util.find_spec("archived.none") is None
+    for name in ("archived.page", "archived"):
+        del sys.modules[name]
