@@ -338,7 +338,7 @@ _ENTRIES: Final = (
         "incidents.diagnose:diagnose",
         target=TargetByOption("run", given=Target.HERE, absent=Target.FABRIC),
         recorded=True,
-        answers=_answers("diagnoses.Diagnosis"),
+        answers=_answers("diagnoses.DiagnosisAnswer"),
     ),
     CommandEntry(
         "alerts",

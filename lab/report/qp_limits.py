@@ -45,6 +45,7 @@ class QpLimit:
     def __init__(self, key: RowKey, rows: RowSeries, line_rate: int) -> None:
         node, interface, qpn = key
         self.port = f"{node}:{interface}"
+        self.qpn = int(qpn)
         self.qp = f"{self.port} QP {qpn:#x}"
         self.line_rate = line_rate
         self.peer = str(rows.columns["peer"][-1])

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from lab.cli.answers.base import Answer, Models
 from lab.report.baseline import learned_baseline
 
+__all__ = ["BaselineAnswer", "BaselineCheck", "BaselineDeviation"]
+
 if TYPE_CHECKING:  # a model has the attributes of the dataclass that it is made of
     from lab.report.baseline.learned_baseline import BaselineDeviation, LearnedBaseline
 else:
@@ -29,4 +31,4 @@ class BaselineCheck(Answer):
     """Deviations from which a value is listed, in spreads."""
     deviations: list[BaselineDeviation]
     unknown: list[str]
-    """Ports, devices and nodes of the recording that the baseline does not have."""
+    """Ports, devices, nodes, jobs and queue pairs of the recording that the baseline does not have."""

@@ -11,22 +11,19 @@ from lab.cli.kit.complete import run_names
 from lab.cli.kit.option_value import read_value
 from lab.cli.kit.output import JsonFlag, print_json, print_note, stdout, table
 from lab.cli.kit.run_name import folder_of
+from lab.cli.tables.deviation_table import MOST_ROWS, SPREADS, note_rest, show_deviations, with_unit
 from lab.errors import ExitCode, UsageError
-from lab.telemetry.read.measure_unit import MeasureUnit
 from lab.units import counted, parse_time
 
 if TYPE_CHECKING:
-    from lab.report.baseline.learned_baseline import BaselineDeviation, LearnedBaseline, NormalRange
+    from lab.report.baseline.learned_baseline import LearnedBaseline, NormalRange
     from lab.telemetry.read.recording import Recording
 
 app = typer.Typer(no_args_is_help=True, help="Learn normal values from recordings, and list deviations from them.")
 
 _DEFAULT: Final = Path("baseline.json")
 _SHORTEST: Final = 0.05
-_MOST: Final = 40
-"""Rows of a table."""
 _RANGES: Final = ("of", "priority", "measure", "normal", "spread")
-_DEVIATIONS: Final = ("of", "priority", "measure", "normal", "value", "deviations", "since", "windows")
 
 PhaseOption = Annotated[str, typer.Option(help="Only this phase of each recording.")]
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A baseline.")]
@@ -43,7 +40,7 @@ def learn(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The baseline to write.")] = _DEFAULT,
     as_json: JsonFlag = False,
 ) -> None:
-    """Learn normal values of ports, links, RDMA devices and buffers from recordings of one fabric.
+    """Learn normal values of ports, links, RDMA devices, buffers, jobs and queue pairs from recordings of one fabric.
 
     With three recordings or more, one bad recording changes little.
     """
@@ -65,7 +62,8 @@ def learn(
 def show(
     file: FileArgument = _DEFAULT,
     of: Annotated[
-        list[str] | None, typer.Option("--of", metavar="PLACE", help="Only this port, device or node; repeatable.")
+        list[str] | None,
+        typer.Option("--of", metavar="PLACE", help="Only this port, device, node, job or queue pair; repeatable."),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -75,17 +73,17 @@ def show(
     found = learned_baseline.load(file)
     for name in of or ():
         if name not in found.objects:
-            raise UsageError(f"the baseline has no {name}", "rocelab baseline show lists ports, devices and nodes")
+            raise UsageError(f"the baseline has no {name}", "rocelab baseline show lists what it has")
     chosen = [each for each in found.ranges if not of or each.of in of]
     if as_json:
         print_json(_with_ranges(found, chosen))
         return
     rows = [
-        (each.of, each.priority, each.measure, _written(each.normal, each.unit), _written(each.spread, each.unit))
-        for each in chosen[:_MOST]
+        (each.of, each.priority, each.measure, with_unit(each.normal, each.unit), with_unit(each.spread, each.unit))
+        for each in chosen[:MOST_ROWS]
     ]
     stdout.print(table(f"normal values of {found.fabric}", _RANGES, rows))
-    _note_rest(len(chosen))
+    note_rest(len(chosen))
 
 
 @app.command()
@@ -99,7 +97,7 @@ def check(
     phase: PhaseOption = "",
     limit: Annotated[
         float, typer.Option("--limit", min=1, max=1e6, help="Deviations from the normal value, in spreads.")
-    ] = 6.0,
+    ] = SPREADS,
     as_json: JsonFlag = False,
 ) -> None:
     """List the values of a recording that deviate from a baseline, the largest deviation first.
@@ -109,21 +107,25 @@ def check(
     from lab.report.baseline import learned_baseline  # noqa: PLC0415 - as above
 
     known, recording = learned_baseline.load(baseline), _opened(run)
-    found = learned_baseline.deviations(known, recording, limit, phase)
-    unknown = learned_baseline.unknown_objects(known, recording)
+    found = learned_baseline.compare(known, recording, limit, recording.window(phase))
     if as_json:
         print_json(
             {
                 "run": recording.name,
                 "baseline": str(baseline),
                 "limit": limit,
-                "deviations": found,
-                "unknown": unknown,
+                "deviations": found.deviations,
+                "unknown": found.unknown,
             }
         )
     else:
-        _show_deviations(recording.name, found, unknown)
-    if found:
+        if found.deviations:
+            show_deviations(f"deviations of {recording.name}", found.deviations)
+        else:
+            stdout.print(f"{recording.name}: no value deviates from the baseline", markup=False, highlight=False)
+        if found.unknown:
+            print_note(f"not in the baseline: {', '.join(found.unknown)}")
+    if found.deviations:
         raise typer.Exit(ExitCode.FAIL)
 
 
@@ -137,30 +139,3 @@ def _with_ranges(found: LearnedBaseline, ranges: list[NormalRange]) -> LearnedBa
     from dataclasses import replace  # noqa: PLC0415 - only for JSON
 
     return replace(found, ranges=ranges)
-
-
-def _show_deviations(name: str, found: list[BaselineDeviation], unknown: list[str]) -> None:
-    rows = [
-        (each.of, each.priority, each.measure, _written(each.normal, each.unit), _written(each.value, each.unit),
-         f"{each.deviations:+.1f}", f"{each.since:.1f} s", each.windows)
-        for each in found[:_MOST]
-    ]  # fmt: skip
-    if rows:
-        stdout.print(table(f"deviations of {name}", _DEVIATIONS, rows))
-    else:
-        stdout.print(f"{name}: no value deviates from the baseline", markup=False, highlight=False)
-    _note_rest(len(found))
-    if unknown:
-        print_note(f"not in the baseline: {', '.join(unknown)}")
-
-
-def _note_rest(count: int) -> None:
-    if count > _MOST:
-        print_note(f"{count - _MOST} more: --json lists all")
-
-
-def _written(value: float, unit: str) -> str:
-    try:
-        return MeasureUnit(unit).write(value)
-    except ValueError:  # a file of another version
-        return f"{value:g} {unit}"

@@ -12,6 +12,7 @@ import typer
 from lab.cli.kit.complete import FabricOption, run_names
 from lab.cli.kit.output import JsonFlag, print_json, print_note, stdout, table
 from lab.cli.kit.run_name import folder_of
+from lab.cli.tables.deviation_table import SPREADS, show_deviations
 from lab.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from lab.diagnose.diagnosis import Diagnosis, Found
     from lab.diagnose.differing import DifferingSetting
     from lab.diagnose.symptom import Evidence
+    from lab.report.baseline.learned_baseline import BaselineDeviation, LearnedBaseline
     from lab.telemetry.record.recorder import Recorder
 
 _PLACES = 8
@@ -73,6 +75,10 @@ def diagnose(
     plan: Annotated[
         bool, typer.Option("--plan/--no-plan", help="Also list settings that differ from the fabric's plan.")
     ] = True,
+    baseline: Annotated[
+        Path | None,
+        typer.Option("--baseline", "-b", metavar="FILE", help="Also list values that deviate from this baseline."),
+    ] = None,
     fabric: FabricOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -84,15 +90,19 @@ def diagnose(
     """
     _check(run, phase, begin, until, seconds, fabric, probe=probe, settings=bool(settings))
     settings = probe if settings is None else settings
-    found = (
-        _of_a_fabric(fabric, seconds, probe=probe, settings=settings, plan=plan)
+    normal = _learned(baseline)
+    found, deviations = (
+        _of_a_fabric(fabric, seconds, normal, probe=probe, settings=settings, plan=plan)
         if run is None
-        else _of_a_run(folder_of(run), phase, begin, until, plan=plan)
+        else _of_a_run(folder_of(run), phase, begin, until, normal, plan=plan)
     )
     if as_json:
-        print_json(_as_data(found))
+        print_json({**_as_data(found), "deviations": deviations})
     else:
         _show(found)
+        if deviations:
+            _say("")
+            show_deviations("values that deviate from the baseline", deviations)
         if run is None and not probe and found.outcome.value in _INCOMPLETE:
             _say(_MORE)
     raise typer.Exit(_CODES.get(found.outcome.value, ExitCode.PASS))
@@ -125,14 +135,47 @@ def _check(
         raise UsageError(f"--seconds {seconds:g} is out of range", "choose 1 to 3600")
 
 
-def _of_a_run(run: Path, phase: str, begin: float | None, until: float | None, *, plan: bool) -> Diagnosis:
+def _learned(file: Path | None) -> LearnedBaseline | None:
+    if file is None:
+        return None
+    from lab.report.baseline import learned_baseline  # noqa: PLC0415 - NumPy, for which --help does not wait
+
+    return learned_baseline.load(file)
+
+
+def _of_a_run(
+    run: Path,
+    phase: str,
+    begin: float | None,
+    until: float | None,
+    normal: LearnedBaseline | None,
+    *,
+    plan: bool,
+) -> tuple[Diagnosis, list[BaselineDeviation]]:
+    """Return the diagnosis of a recording, and what deviates from a baseline in the same part of it."""
     from lab.diagnose.run import diagnose_run  # noqa: PLC0415 - NumPy and pyarrow, for which --help does not wait
     from lab.telemetry.read.recording import Recording  # noqa: PLC0415
 
-    return diagnose_run(Recording.open(run), phase, begin, until, plan=plan)
+    recording = Recording.open(run)
+    found = diagnose_run(recording, phase, begin, until, plan=plan)
+    if normal is None:
+        return found, []
+    from lab.report.baseline.baseline_evidence import with_baseline  # noqa: PLC0415
+    from lab.report.baseline.learned_baseline import compare  # noqa: PLC0415
+
+    deviations = compare(normal, recording, SPREADS, recording.window(phase, begin, until)).deviations
+    return with_baseline(found, deviations), deviations
 
 
-def _of_a_fabric(name: str | None, seconds: float, *, probe: bool, settings: bool, plan: bool) -> Diagnosis:
+def _of_a_fabric(
+    name: str | None,
+    seconds: float,
+    normal: LearnedBaseline | None,
+    *,
+    probe: bool,
+    settings: bool,
+    plan: bool,
+) -> tuple[Diagnosis, list[BaselineDeviation]]:
     """Return the diagnosis of a running fabric, from a temporary recording; a challenge is solved without a plan."""
     from lab.cli.kit.open_fabric import open_fabric  # noqa: PLC0415
     from lab.telemetry.record.temporary_recording import record_window  # noqa: PLC0415
@@ -144,7 +187,7 @@ def _of_a_fabric(name: str | None, seconds: float, *, probe: bool, settings: boo
         busy = partial(_probing, fabric) if probe else None
         window = record_window(fabric, Path(folder) / "window", seconds, busy, audited=settings)
         plan = plan and not fabric.state.challenge.exists()
-        return _of_a_run(Path(folder) / "window", window, None, None, plan=plan)
+        return _of_a_run(Path(folder) / "window", window, None, None, normal, plan=plan)
 
 
 def _longest(fabric: Fabric) -> int:

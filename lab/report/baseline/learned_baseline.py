@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
 from lab.errors import UsageError, writing
-from lab.report.baseline.window_values import MEASURED, ValueKey, recorded_objects, window_values
+from lab.report.baseline.window_values import MEASURED, ValueKey, window_values
 from lab.telemetry.read.measure_unit import MeasureUnit
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from lab.report.baseline.window_values import WindowValues
     from lab.telemetry.read.recording import Recording
+    from lab.telemetry.read.series import RecordingPhase
 
 VERSION: Final = 1
 _TO_SIGMA: Final = 1.4826
@@ -37,6 +38,8 @@ _RELATIVE: Final = 0.05
 """The least spread, as a share of the normal value: no load is steadier."""
 _SHARE: Final = 0.01
 _PACKET: Final = 1500
+_TIMING: Final = 0.001
+"""Seconds by which processes are late without a fault."""
 _TOGETHER: Final = 2
 """Windows in a row that deviate: a change in the middle of a window is no deviation of that window alone."""
 _LARGEST: Final = 64 * 1024 * 1024
@@ -49,9 +52,9 @@ _Finite = Annotated[float, Field(allow_inf_nan=False)]
 class NormalRange:
     """The normal value of a measure at one place, and its spread. Values for which both are 0 are left out."""
 
-    owner: Literal["port", "device", "node"]
+    owner: Literal["port", "device", "node", "job", "qp"]
     of: str
-    """A port, an RDMA device or a node."""
+    """A port, an RDMA device, a node, a job, or a queue pair as ``h1:eth1 ib_write_bw #1``."""
     priority: int | None
     """The priority, queue or priority group; null if the measure has none."""
     measure: str
@@ -78,7 +81,7 @@ class LearnedBaseline:
     runs: list[str]
     """The recordings from which it was learned."""
     objects: list[str]
-    """The ports, devices and nodes of these recordings."""
+    """The ports, devices, nodes, jobs and queue pairs of these recordings."""
     ranges: list[NormalRange]
 
 
@@ -86,8 +89,9 @@ class LearnedBaseline:
 class BaselineDeviation:
     """A value of a recording that is not normal."""
 
+    owner: str
     of: str
-    """A port, an RDMA device or a node."""
+    """A port, an RDMA device, a node, a job or a queue pair."""
     priority: int | None
     """The priority, queue or priority group; null if the measure has none."""
     measure: str
@@ -102,13 +106,30 @@ class BaselineDeviation:
     windows: int
     """Number of windows that deviate."""
 
+    @property
+    def words(self) -> str:
+        """The value, the normal one, and the distance in spreads."""
+        title, unit = MEASURED[self.owner, self.measure].title, MeasureUnit(self.unit)
+        usual = f"{unit.write(self.value)}, normally {unit.write(self.normal)}"
+        return f"{title}: {usual} ({self.deviations:+.1f} spreads)"
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineComparison:
+    """The deviations of a recording, and its objects without normal values."""
+
+    deviations: list[BaselineDeviation]
+    """The largest one first."""
+    unknown: list[str]
+    """Ports, devices, nodes, jobs and queue pairs that the baseline does not have. They are not judged."""
+
 
 def learn(recordings: Sequence[Recording], every: float, phase: str = "") -> LearnedBaseline:
     """Return the normal ranges of recordings of one fabric. UsageError if they are of several fabrics."""
     fabrics = sorted({recording.fabric for recording in recordings})
     if len(fabrics) != 1:
         raise UsageError(f"the recordings are of fabrics {', '.join(fabrics)}", "learn from recordings of one fabric")
-    runs = [window_values(recording, phase, every) for recording in recordings]
+    runs = [window_values(recording, recording.window(phase), every) for recording in recordings]
     keys = sorted({key for run in runs for key in run.values}, key=_order)
     return LearnedBaseline(
         version=VERSION,
@@ -120,20 +141,20 @@ def learn(recordings: Sequence[Recording], every: float, phase: str = "") -> Lea
     )
 
 
-def deviations(
-    baseline: LearnedBaseline, recording: Recording, limit: float, phase: str = ""
-) -> list[BaselineDeviation]:
-    """Return the values of a recording that deviate by ``limit`` spreads or more, the largest deviation first.
+def compare(
+    baseline: LearnedBaseline, recording: Recording, limit: float, window: RecordingPhase
+) -> BaselineComparison:
+    """Compare a part of a recording with a baseline: a value deviates by ``limit`` spreads or more.
 
-    A value must deviate in two windows in a row, or have been always 0 in the baseline. Ports, devices and nodes that
-    the baseline does not have are left out: ``unknown_objects``. UsageError for a recording of another fabric.
+    It must deviate in two windows in a row, or have been always 0 in the baseline. UsageError for a recording of
+    another fabric.
     """
     if recording.fabric != baseline.fabric:
         raise UsageError(
             f"{recording.name} is of fabric {recording.fabric or '(unknown)'}, and the baseline of {baseline.fabric}",
             "learn a baseline from recordings of this fabric",
         )
-    run = window_values(recording, phase, baseline.every)
+    run = window_values(recording, window, baseline.every)
     known = {each.key: each for each in baseline.ranges}
     objects = frozenset(baseline.objects)
     found = [
@@ -142,14 +163,8 @@ def deviations(
         if key.of in objects & run.objects
         and (deviation := _deviation(key, known.get(key), run, baseline.every, limit))
     ]
-    return sorted(
-        found, key=lambda each: (-abs(each.deviations), each.since, each.of, each.priority or 0, each.measure)
-    )
-
-
-def unknown_objects(baseline: LearnedBaseline, recording: Recording) -> list[str]:
-    """Return the ports, devices and nodes of a recording that the baseline does not have."""
-    return sorted(recorded_objects(recording) - frozenset(baseline.objects))
+    found.sort(key=lambda each: (-abs(each.deviations), each.since, each.of, each.priority or 0, each.measure))
+    return BaselineComparison(found, sorted(run.objects - objects))
 
 
 def save(baseline: LearnedBaseline, file: Path) -> None:
@@ -206,12 +221,13 @@ def _median_and_spread(values: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def _median_and_spread_within(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the median and the spread of a recording.
+    """Return the median and the spread of a recording. Windows without a value (NaN) do not count.
 
     If a value differs from its median in few windows, its median absolute deviation is 0. The mean one is not.
     """
-    median, spread = _median_and_spread(values)
-    return median, spread or _MEAN_TO_SIGMA * float(np.mean(np.abs(values - median)))
+    known = values[~np.isnan(values)]
+    median, spread = _median_and_spread(known)
+    return median, spread or _MEAN_TO_SIGMA * float(np.mean(np.abs(known - median)))
 
 
 def _deviation(
@@ -228,6 +244,7 @@ def _deviation(
         return None
     worst = int(np.argmax(np.where(lasting, np.abs(scores), 0.0)))
     return BaselineDeviation(
+        owner=key.owner,
         of=key.of,
         priority=key.priority,
         measure=key.measure,
@@ -258,7 +275,7 @@ def _unit(key: ValueKey) -> MeasureUnit:
 
 
 def _least_spread(unit: MeasureUnit, every: float) -> float:
-    """Return the least spread of a unit: one packet or event in a window, one packet of a buffer, 1% of the time."""
+    """Return the least spread of a unit: a packet or event in a window, 1500 bytes, 1% of the time, 1 ms."""
     match unit:
         case MeasureUnit.SHARE:
             return _SHARE
@@ -266,4 +283,6 @@ def _least_spread(unit: MeasureUnit, every: float) -> float:
             return _PACKET
         case MeasureUnit.BITS_PER_SECOND:
             return 8 * _PACKET / every
+        case MeasureUnit.SECONDS:
+            return _TIMING
     return 1 / every

@@ -169,7 +169,7 @@ def _sections(a: ComparedRun, b: ComparedRun, threshold: float, *, phases: bool)
     names = paired_names(*moved)
     values = [value for name in names.both for value in transfer_values(name, moved[0][name], moved[1][name])]
     yield section("transfers", "transfer", names, values)
-    pairs = queue_pairs_by_name(a), queue_pairs_by_name(b)
+    pairs = queue_pairs_by_name(a.recording, a.window), queue_pairs_by_name(b.recording, b.window)
     names = paired_names(*pairs)
     values = [value for name in names.both for value in queue_pair_values(name, pairs[0][name], pairs[1][name])]
     yield section("queue_pairs", "queue pair", names, values)

@@ -18,7 +18,8 @@ from lab.telemetry.sample.queue_pairs import GONE, INTERVAL, SCHEMA
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lab.report.compare.run_window import ComparedRun
+    from lab.telemetry.read.recording import Recording
+    from lab.telemetry.read.series import RecordingPhase
     from lab.telemetry.read.window_measure import Measure
 
 _ERR: Final = "ERR"
@@ -31,6 +32,8 @@ _BLUR: Final = 2 * INTERVAL / _NS
 class QueuePairLife:
     """A queue pair in the window: begin and end (ns, CLOCK_MONOTONIC), and how often it entered the ERR state."""
 
+    port: str
+    qpn: int
     begin: int
     end: int
     errors: int = 0
@@ -41,33 +44,34 @@ class QueuePairLife:
         return (self.end - self.begin) / _NS
 
 
-def queue_pairs_by_name(run: ComparedRun) -> dict[str, QueuePairLife]:
+def queue_pairs_by_name(recording: Recording, window: RecordingPhase) -> dict[str, QueuePairLife]:
     """Return the queue pairs of the window as ``h1:eth1 ib_write_bw #1``, in their order; none of old recordings.
 
     Whether a poll sees a queue pair that soon ends is chance, so that such ones are left out.
     """
     number: Counter[str] = Counter()
     found: dict[str, QueuePairLife] = {}
-    for whose, life in _lives(run) if SCHEMA.table in run.recording.grown else ():
+    for whose, life in _lives(recording, window) if SCHEMA.table in recording.grown else ():
         if life.seconds > _BLUR or life.errors:
             number[whose] += 1
             found[f"{whose} #{number[whose]}"] = life
     return found
 
 
-def _lives(run: ComparedRun) -> list[tuple[str, QueuePairLife]]:
+def _lives(recording: Recording, window: RecordingPhase) -> list[tuple[str, QueuePairLife]]:
     """Return the queue pairs of the window with interface and program, in the order in which they appeared."""
     alive: dict[tuple[str, str, int], QueuePairLife] = {}
     found: list[tuple[str, QueuePairLife]] = []
-    rows = run.recording.table(SCHEMA.table).rows
+    rows = recording.table(SCHEMA.table).rows
     for ns, row in zip(rows.ns.tolist(), rows.dicts(), strict=True):
-        if ns > run.window.end:
+        if ns > window.end:
             break
         key = str(row["node"]), str(row["interface"]), int(row["qpn"])
         if key not in alive:
-            alive[key] = QueuePairLife(max(ns, run.window.start), run.window.end)
-            found.append((f"{key[0]}:{key[1]} {row['program'] or row['type']}", alive[key]))
-        alive[key].errors += row["state"] == _ERR and ns >= run.window.start
+            port = f"{key[0]}:{key[1]}"
+            alive[key] = QueuePairLife(port=port, qpn=key[2], begin=max(ns, window.start), end=window.end)
+            found.append((f"{port} {row['program'] or row['type']}", alive[key]))
+        alive[key].errors += row["state"] == _ERR and ns >= window.start
         if row["state"] == GONE:
             alive.pop(key).end = ns
     return found

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lab.telemetry.read.recording import Recording
 
 _NS: Final = 10**9
+_NUMBER: Final = " #"
 _SLOWER: Final = 0.1
 """The share by which a rank's computation exceeds the median, from which on its host is slow."""
 _RELEVANT: Final = 0.01
@@ -159,6 +160,11 @@ class RecordedJob:
     about: JobDescription | None = None
 
     @property
+    def given_name(self) -> str:
+        """The job's name without the number that distinguishes it from others of that name."""
+        return self.name.partition(_NUMBER)[0]
+
+    @property
     def ranks(self) -> tuple[RecordedRankStep, ...]:
         """A step of each rank, for its place."""
         found: dict[int, RecordedRankStep] = {}
@@ -251,7 +257,7 @@ def jobs_of(
         made = tuple(
             RecordedStep(number, tuple(of[rank] for rank in sorted(of))) for number, of in sorted(steps.items())
         )
-        numbered = name if count[name] == 1 else f"{name} #{count[name]}"
+        numbered = name if count[name] == 1 else f"{name}{_NUMBER}{count[name]}"
         jobs.append(RecordedJob(numbered, made, about.get((name, began))))
     return tuple(jobs)
 

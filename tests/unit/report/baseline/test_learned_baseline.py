@@ -17,7 +17,7 @@ from lab.cli.schemas import adapter
 from lab.dataplane.port_layout import Drop
 from lab.errors import LabError, UsageError
 from lab.report.baseline import learned_baseline
-from lab.report.baseline.learned_baseline import deviations, learn, load, save, unknown_objects
+from lab.report.baseline.learned_baseline import compare, learn, load, save
 from lab.report.baseline.window_values import FEWEST, ValueKey, window_values
 from lab.telemetry.read.recording import Recording
 from tests.unit.diagnose.recorded import begun
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from lab.report.baseline.learned_baseline import BaselineDeviation, LearnedBaseline
     from lab.report.baseline.window_values import WindowValues
+    from lab.telemetry.read.series import RecordingPhase
 
 EVERY: Final = 0.1
 """Seconds of a window: two samples."""
@@ -54,10 +56,20 @@ def days(folder: Path, *sent: Sequence[int]) -> list[Recording]:
     return [run(folder / f"day{number}", each) for number, each in enumerate(sent)]
 
 
+def deviating(
+    baseline: LearnedBaseline, recording: Recording, limit: float = 6.0, phase: str = ""
+) -> list[BaselineDeviation]:
+    return compare(baseline, recording, limit, recording.window(phase)).deviations
+
+
+def observed(recording: Recording) -> WindowValues:
+    return window_values(recording, recording.window("observe"), EVERY)
+
+
 def found(folder: Path, sent: Sequence[int], drops: Sequence[int] = (), limit: float = 6.0) -> dict[str, Any]:
     """The deviations of the port from three normal days, by measure."""
     baseline = learn(days(folder, NORMAL, NORMAL, NORMAL), EVERY, "observe")
-    listed = deviations(baseline, run(folder / "checked", sent, drops), limit, "observe")
+    listed = deviating(baseline, run(folder / "checked", sent, drops), limit, "observe")
     assert {each.of for each in listed} <= {PORT}
     return {each.measure: each for each in listed}
 
@@ -65,7 +77,7 @@ def found(folder: Path, sent: Sequence[int], drops: Sequence[int] = (), limit: f
 def test_the_normal_value_is_the_median_of_medians(tmp_path: Path) -> None:
     """Judged by Python's statistics on the rates that were made."""
     recording = run(tmp_path / "a", NORMAL)
-    rates = window_values(recording, "observe", EVERY).of(KEY)
+    rates = observed(recording).of(KEY)
     assert rates.tolist() == pytest.approx([each * 80_000 for each in NORMAL])
     (known,) = [each for each in learn([recording], EVERY, "observe").ranges if each.key == KEY]
     median = statistics.median(NORMAL) * 80_000
@@ -82,8 +94,8 @@ def test_one_bad_day_changes_little_however_long_it_is(tmp_path: Path) -> None:
     before, after = ({each.key: each for each in it.ranges}[KEY] for it in (healthy, spoilt))
     assert after.normal == before.normal
     assert after.spread == before.spread
-    assert deviations(spoilt, good[0], 6.0, "observe") == []
-    assert {each.measure for each in deviations(spoilt, bad, 6.0, "observe")} == {"tx_bps"}
+    assert deviating(spoilt, good[0], 6.0, "observe") == []
+    assert {each.measure for each in deviating(spoilt, bad, 6.0, "observe")} == {"tx_bps"}
 
 
 def test_a_day_without_the_port_does_not_count_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,8 +103,8 @@ def test_a_day_without_the_port_does_not_count_for_it(tmp_path: Path, monkeypatc
     recordings = days(tmp_path, NORMAL, NORMAL, NORMAL)
     whole = learn(recordings, EVERY, "observe")
 
-    def windows(recording: Recording, phase: str, every: float) -> WindowValues:
-        values = window_values(recording, phase, every)
+    def windows(recording: Recording, window: RecordingPhase, every: float) -> WindowValues:
+        values = window_values(recording, window, every)
         if recording is recordings[2]:
             return values
         without = {key: each for key, each in values.values.items() if key.of != PORT}
@@ -108,7 +120,7 @@ def test_days_that_differ_are_normal(tmp_path: Path) -> None:
     baseline = learn(days(tmp_path, *steady), EVERY, "observe")
     (known,) = [each for each in baseline.ranges if each.key == KEY]
     assert known.spread == pytest.approx(1.4826 * 20 * 80_000)
-    assert deviations(baseline, run(tmp_path / "checked", [70] * 10), 6.0, "observe") == []
+    assert deviating(baseline, run(tmp_path / "checked", [70] * 10), 6.0, "observe") == []
 
 
 def test_a_normal_day_has_no_deviation(tmp_path: Path) -> None:
@@ -148,9 +160,9 @@ def test_drops_in_a_few_windows_of_all_days_are_normal(tmp_path: Path) -> None:
     (known,) = [each for each in baseline.ranges if each.measure == "dropped_headroom"]
     assert known.normal == 0
     assert known.spread == pytest.approx(math.sqrt(math.pi / 2) * 0.2 * 300)  # packets a second
-    assert deviations(baseline, normal[0], 6.0, "observe") == []
+    assert deviating(baseline, normal[0], 6.0, "observe") == []
     worse = run(tmp_path / "worse", NORMAL, tuple(3 * each for each in drops))
-    assert "dropped_headroom" in {each.measure for each in deviations(baseline, worse, 6.0, "observe")}
+    assert "dropped_headroom" in {each.measure for each in deviating(baseline, worse, 6.0, "observe")}
 
 
 def test_the_limit_is_in_spreads(tmp_path: Path) -> None:
@@ -206,21 +218,21 @@ def test_recordings_of_different_fabrics_do_not_mix(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the recordings are of fabrics"):
         learn([ours, other], EVERY)
     with pytest.raises(UsageError, match="and the baseline of"):
-        deviations(learn([ours], EVERY), other, 6.0)
+        deviating(learn([ours], EVERY), other, 6.0)
 
 
 def test_ports_that_the_baseline_lacks_are_named_and_not_judged(tmp_path: Path) -> None:
     baseline = learn(days(tmp_path, NORMAL), EVERY, "observe")
     smaller = replace(baseline, objects=[each for each in baseline.objects if each != PORT], ranges=[])
     bad = run(tmp_path / "bad", [500] * 10)
-    assert unknown_objects(baseline, bad) == []
-    assert unknown_objects(smaller, bad) == [PORT]
-    assert deviations(smaller, bad, 6.0, "observe") == []
-    assert deviations(replace(baseline, ranges=[]), bad, 6.0, "observe") != []
+    assert compare(baseline, bad, 6.0, bad.window("observe")).unknown == []
+    assert compare(smaller, bad, 6.0, bad.window("observe")).unknown == [PORT]
+    assert deviating(smaller, bad, 6.0, "observe") == []
+    assert deviating(replace(baseline, ranges=[]), bad, 6.0, "observe") != []
 
 
 def test_too_few_windows_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=rf"windows of 1 s: choose --every so that there are {FEWEST} to"):
+    with pytest.raises(UsageError, match=rf"windows of 1 s: .* so that there are {FEWEST} to"):
         learn([run(tmp_path / "a", NORMAL)], 1.0)
     with pytest.raises(UsageError, match="has no phase nosuch"):
         learn([run(tmp_path / "b", NORMAL)], EVERY, "nosuch")
@@ -230,12 +242,12 @@ def test_too_few_windows_are_an_error(tmp_path: Path) -> None:
 def test_a_baseline_with_impossible_windows_is_an_error(tmp_path: Path, every: float) -> None:
     recording = run(tmp_path / "a", NORMAL)
     baseline = replace(learn([recording], EVERY), every=every)
-    with pytest.raises(UsageError, match="choose --every so that"):
-        deviations(baseline, recording, 6.0)
+    with pytest.raises(UsageError, match="choose --every of baseline learn so that"):
+        deviating(baseline, recording, 6.0)
 
 
 def test_windows_without_values_are_zero(tmp_path: Path) -> None:
-    values = window_values(run(tmp_path / "a", NORMAL), "observe", EVERY)
+    values = observed(run(tmp_path / "a", NORMAL))
     absent = ValueKey("port", "leaf1:swp1", 3, "dropped_headroom")
     assert np.array_equal(values.of(absent), np.zeros(len(values.starts)))
 
