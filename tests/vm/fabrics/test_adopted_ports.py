@@ -186,6 +186,7 @@ class TestAdopted:
         each = [names for node in told["nodes"].values() for names in node["interfaces"].values()]
         assert [name for names in each for name in names if "_drop_" in name] == []
 
+    @pytest.mark.long
     @pytest.mark.usefixtures("adopted")
     def test_pauses_that_are_sent_there_are_counted_and_told(self) -> None:
         rocelab("craft", "pfc", "--classes", "3=65535", "--count", "5", "--send", "h1:eth1")
@@ -198,6 +199,7 @@ class TestAdopted:
             f"eth{number}": (100_000_000, MTU, []) for number in (1, 2, 3)
         }
 
+    @pytest.mark.long
     def test_a_drain_and_other_changes_go_with_the_ports(self, adopted: Theirs) -> None:
         rocelab("qos", "set", "h3", "nic.drain=50Mbit")
         assert kinds(adopted, "h3")["rx-eth1"] == f"rl_{NAME}"

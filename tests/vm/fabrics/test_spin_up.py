@@ -64,8 +64,12 @@ class TestRunning:
         assert {peer["state"] for peer in peers.values()} == {"Established"}
         assert len(peers) == 2
 
+    @pytest.mark.long
     def test_writes_of_several_pairs_cross_the_spines(self) -> None:
-        """What the hosts were told was delivered must have left leaf1 by its uplinks, and headers on top of it."""
+        """What the hosts were told was delivered must have left leaf1 by its uplinks, and headers on top of it.
+
+        In CI, a ring of test_job_command.py crosses the spines, and test_tenant_rdma.py has writes of two pairs.
+        """
         before = sum(sent_bytes("leaf1", uplink) for uplink in ("swp1", "swp2"))
         report = rocelab_json("rdma", "bw", "h1", "h3", "--pair", "h2:h4", "--duration", "1s")
         assert report["time"] == "virtual"  # as the machine was started (tests/shards.py)
@@ -75,7 +79,9 @@ class TestRunning:
         assert all(pair["messages"] > 0 for pair in report["pairs"])
         assert payload < crossed
 
+    @pytest.mark.long
     def test_tshark_reads_a_captured_exchange(self, tmp_path: Path) -> None:
+        """In CI, test_analyse.py has tshark's columns of two links, and test_scenarios.py a capture."""
         file = tmp_path / "exchange.pcapng"
         with forked("capture", "h1:eth1", "leaf2--h3", "-o", file, "--json") as capture:
             while not file.exists() or file.stat().st_size == 0:

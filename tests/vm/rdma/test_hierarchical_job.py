@@ -54,9 +54,10 @@ def test_each_nic_carries_the_sum_of_its_rail(rails: Fabric) -> None:
     assert row["jct_ratio"] > 1
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("rails")
 def test_without_the_rdma_device_of_a_rank_it_is_named() -> None:
-    """Memory that ranks of one host share is no way around it."""
+    """Memory that ranks of one host share is no way around it. In CI, test_jobs.py names a rank without a device."""
     rocelab("fault", "inject", "rdma-device-lost", "h2:eth2")
     try:
         failed = rocelab(*JOB, "--iterations", "1", expect=4)

@@ -123,8 +123,12 @@ def test_a_ring_sends_its_bytes_at_the_rate_of_the_links(fabric: Star, nics: tup
     assert left_running(fabric) == []
 
 
+@pytest.mark.long
 def test_a_slower_host_delays_the_steps_of_all_ranks_of_a_training_job(fabric: Star, nics: tuple[Nic, ...]) -> None:
-    """Its computation is 200 ms longer: more than the transfer, so that it begins each collective last."""
+    """Its computation is 200 ms longer: more than the transfer, so that it begins each collective last.
+
+    In CI, test_job_command.py has a slower host on a routed fabric, and the test below the bytes of a training step.
+    """
     slower = {"h1": 0.1, "h2": 0.3, "h3": 0.1}
     text = f"{{ranks: 3, compute: 100ms, slower: {{h2: 200ms}}, allreduce: {SIZE}, algorithm: ring, steps: {STEPS}}}"
     before = sent(fabric)
