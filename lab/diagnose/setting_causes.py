@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from lab.audit.comparisons.frr_lines import is_definition
 from lab.audit.difference import PRESENT
+from lab.audit.objects.device_objects import IN_KERNEL
 from lab.audit.objects.routing_objects import BFD_SHUTDOWN
 from lab.diagnose.causes.route_fixes import is_unlearned
 from lab.diagnose.causes.setting_fixes import EITHER, remedies
 from lab.diagnose.causes.setting_kinds import (
     INFERRED,
+    SETTING_KINDS,
     SHUTDOWN,
     SettingReach,
     is_missing_interface,
@@ -124,6 +126,7 @@ def _with_remedy(cause: Found, found: Diagnosis, paths: RoutePaths) -> Found:
         and not (is_state(each) or is_unlearned(each))
         and any(matches(place, _place_of(each)) for place in cause.places)
     ]
+    cause = _narrowed(cause, mine, found.end)
     if (shut := [each for each in mine if is_shut_port(each)]) and len(cause.places) == 1:
         cause = _of_shut_ports(cause, shut, found.end)
     used = [each for each in mine if not _is_definition(each)]
@@ -152,7 +155,19 @@ def _of_shut_ports(cause: Found, shut: Sequence[DifferingSetting], at: float) ->
     return replace(cause, title=title, evidence=evidence)
 
 
+def _narrowed(cause: Found, settings: Sequence[DifferingSetting], at: float) -> Found:
+    """Return a cause of which only one of several equal places has settings that it names, with that place."""
+    places = [each for each in cause.places if any(matches(each, _place_of(one)) for one in settings)]
+    if cause.confidence >= _NEARBY or len(cause.places) < 2 or len(places) != 1:
+        return cause
+    evidence = (*(_evidence(each, at) for each in settings), *cause.evidence)[:_LINES]
+    return replace(cause, places=tuple(places), confidence=_AT_ITS_PLACE, evidence=evidence)
+
+
 def _is_of(cause: Found, setting: DifferingSetting) -> bool:
+    """Return whether a cause names a setting. A port that runs with other settings than its own can have any."""
+    if (setting.kind, setting.setting) == ("port", IN_KERNEL):
+        return any(cause.cause in each.same for each in SETTING_KINDS if setting.kind in each.objects)
     kind = kind_of(setting)
     return kind is not None and cause.cause in kind.same
 

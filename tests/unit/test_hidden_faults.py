@@ -14,6 +14,7 @@ from lab.audit.audited import FabricAudit, NodeAudit
 from lab.audit.objects.kernel_objects import SysctlAudit
 from lab.diagnose.causes.cause_table import CAUSES
 from lab.diagnose.causes.setting_kinds import SETTING_KINDS
+from lab.diagnose.conservation.corruption import CORRUPT
 from lab.errors import OperationFailed
 from lab.faults.fault_request import find_kind, place_of, read_parameters
 from lab.model.qos.port_change import QosRequest, work_out
@@ -86,7 +87,8 @@ def test_a_fault_is_built_again_if_it_replaces_what_its_removal_does_not_bring_b
 
 
 def test_every_cause_has_a_family_and_no_other_name_has() -> None:
-    assert {cause.name for cause in CAUSES} | {kind.cause for kind in SETTING_KINDS} == set(FAMILY_OF)
+    concluded = {cause.name for cause in CAUSES} | {kind.cause for kind in SETTING_KINDS}
+    assert concluded | {CORRUPT} == set(FAMILY_OF)
 
 
 def node(forwarding: str) -> FabricAudit:

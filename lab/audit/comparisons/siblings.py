@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, described, unread_kinds
+from lab.audit.objects.kernel_objects import RuleAudit
 from lab.audit.placement import FEWEST, PORT, generic, interface_of
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ _OF_PROTOCOL: Final = ("bridge_id", "root_id", "root_port", "root_path_cost", "p
 """Options that spanning tree or LACP chooses, and the buffer that depends on the number of ports."""
 _VRF_RULE: Final = "l3mdev"
 """In the rule that the kernel adds with the first VRF of a node."""
+_LOCAL: Final = "lookup local"
+"""The action of a rule that a node with VRFs has after theirs, and before all others without VRFs."""
 _LACP: Final = ("ad_", "port ad_")
 _OF_LINK: Final = ("rate", "mtu", "delay")
 """Settings of a port on which its thresholds depend."""
@@ -145,6 +148,8 @@ def _of_presence(slot: Slot, objects: Objects, usual: _Usual) -> Iterator[Differ
     for name, each in usual.known.items():
         if each.LABEL not in _PRESENCE or _VRF_RULE in name:
             continue
+        if _is_local(each) and any(_is_local(mine, each) for mine in objects.values()):
+            continue
         if name in objects and 2 * usual.having[name] < usual.siblings:
             yield Difference.of(node, objects[name], PRESENCE, PRESENT, ABSENT, SIBLINGS)
         elif name not in objects and 2 * usual.having[name] > usual.siblings:
@@ -159,3 +164,10 @@ def _of_presence(slot: Slot, objects: Objects, usual: _Usual) -> Iterator[Differ
                 against=SIBLINGS,
                 interface=interface,
             )
+
+
+def _is_local(found: AuditedObject, of: AuditedObject | None = None) -> bool:
+    """Return whether an object is the rule that looks up addresses of the node, of the same family as another one."""
+    if not isinstance(found, RuleAudit) or found.selector or found.action != _LOCAL:
+        return False
+    return not isinstance(of, RuleAudit) or found.family == of.family

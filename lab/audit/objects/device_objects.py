@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lab.audit.objects.audited_object import AuditedObject
 
 if TYPE_CHECKING:
     from lab.audit.objects.audited_object import Counters, Text
+
+IN_KERNEL: Final = "in kernel"
+"""The setting of a port that says whether its programs run with its configuration."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,8 @@ _ROUTER_ID: Final = re.compile(
 """A line of FRR's configuration with a router ID, or with a NET, which contains the system ID of IS-IS."""
 
 
+_NO_MAC: Final = "00:00:00:00:00:00"
+"""The MAC of a loopback."""
 OF_ANY_VALUE: Final = "address "
 """The object of a difference before the name of an interface that lacks an address, which can be any."""
 
@@ -48,6 +50,27 @@ class ProxiedAddresses:
         for each, key in self._of_node(node):
             if not is_of_most(self._having[tier, *key], self._tiers[tier]):
                 yield each
+
+    def macs_for(self, address: str) -> tuple[str, ...]:
+        """Return the MACs of the interfaces with an address, and then of others that may answer for it.
+
+        These are of the same node, and of switches if it is a host's. Empty if no node has the address.
+        """
+        owners = [name for name in self.state.nodes if address in self._addresses[name]]
+        own = {
+            (name, each.interface) for name in owners for each in self.state.nodes[name].addresses
+            if each.address.partition("/")[0] == address
+        }  # fmt: skip
+        hosts = all(not self.placement.topology.node(name).role.is_switch for name in owners)
+        switches = {each.name for each in self.placement.topology.switches} if owners and hosts else set()
+        ports = [(name, each) for name, node in self.state.nodes.items() for each in node.interfaces if each.mac]
+        found = [each.mac for name, each in ports if (name, each.name) in own]
+        found += [each.mac for name, each in ports if name in owners or name in switches]
+        return tuple(dict.fromkeys(each for each in found if each != _NO_MAC))
+
+    @cached_property
+    def _addresses(self) -> dict[str, frozenset[str]]:
+        return {name: frozenset(node.bare_addresses()) for name, node in self.state.nodes.items()}
 
     def _of_node(self, node: NodeAudit) -> Iterator[tuple[NeighbourAudit, tuple[str, str]]]:
         for each in node.neighbours:
@@ -80,7 +103,10 @@ class ProxiedAddresses:
 def of_neighbours(
     node: NodeAudit, state: FabricAudit, placement: FabricRoles, proxied: ProxiedAddresses
 ) -> Iterator[Difference]:
-    """Yield neighbours on a port whose MAC no interface of the other end has, and unusual addresses of a proxy."""
+    """Yield neighbours on a port whose MAC no interface of the other end has, and unusual addresses of a proxy.
+
+    So are permanent entries for nodes behind a bridge or a tunnel. Switches may answer for addresses of hosts.
+    """
     for each in proxied.unusual(node):
         yield Difference.of(node.name, each, PRESENCE, PRESENT, ABSENT, RULE)
     for each in node.neighbours:
@@ -90,6 +116,10 @@ def of_neighbours(
         if each.mac and there is not None and known and each.mac not in {port.mac for port in there.interfaces}:
             expected = next((port.mac for port in there.interfaces if peer and port.name == peer.interface), "")
             yield Difference.of(node.name, each, "mac", each.mac, expected or ABSENT, RULE)
+        elif each.mac and each.permanent and not each.proxy and not known:
+            macs = proxied.macs_for(each.address)
+            if macs and each.mac not in macs:
+                yield Difference.of(node.name, each, "mac", each.mac, macs[0], RULE)
 
 
 def of_mapped_gateways(node: NodeAudit, state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, described
+from lab.audit.objects.device_objects import IN_KERNEL
 from lab.audit.objects.kernel_objects import SHARING, InterfaceAudit
 from lab.audit.rules.route_widths import RULE
 
@@ -66,7 +67,7 @@ def of_port(node: str, port: PortAudit, *, roce: bool) -> Iterator[Difference]:
         return Difference.of(node, port, name, str(value), expected, RULE)
 
     if not port.in_kernel:
-        yield differs("in kernel", "no", "yes")
+        yield differs(IN_KERNEL, "no", "yes")
     lossless = number("pfc.priorities")
     for priority in (each for each in _CLASSES if lossless >> each & 1):
         group = f"groups.{number(f'priority_to_group.{priority}')}"

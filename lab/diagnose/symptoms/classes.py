@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lab.diagnose.facts import Lane, WindowFacts
+    from lab.model.qos.port import PortQos
 
 _MANY: Final = 50
 """The minimum number of packets in a different class."""
@@ -147,13 +148,18 @@ def _is_lossy(facts: WindowFacts, nic: str, tclass: int) -> bool:
 
 
 def _differs(facts: WindowFacts, place: str) -> bool:
-    maps = Counter(port.dscp_to_priority for qos in facts.qos.values() for port in qos.ports.values())
+    maps = Counter(_priorities(port) for qos in facts.qos.values() for port in qos.ports.values())
     if len(maps) < 2:
         return False
     common = maps.most_common(1)[0][0]
     node, _, interface = place.partition(":")
     ports = facts.qos[node].ports if node in facts.qos else {}
-    return any(qos.dscp_to_priority != common for name, qos in ports.items() if interface in {"", name})
+    return any(_priorities(qos) != common for name, qos in ports.items() if interface in {"", name})
+
+
+def _priorities(port: PortQos) -> tuple[int, ...]:
+    """Return the priority of each DSCP; the same for all if a port trusts the PCP, which untagged packets lack."""
+    return tuple(port.priority_of(dscp) for dscp in range(len(port.dscp_to_priority)))
 
 
 def _told(facts: WindowFacts, sender: str, receiver: str) -> Iterator[Evidence]:

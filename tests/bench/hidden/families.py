@@ -6,6 +6,7 @@ from typing import Final
 
 _MEMBERS: Final = {
     "loss": ("gray-loss", "link-cut"),
+    "corrupt": ("link-corrupt",),
     "link-down": ("link-differs", "link-flap", "link-down", "power-lost", "leaf-dies", "rehash-on-failure"),
     "mtu": ("mtu-differs", "mtu-black-hole", "vxlan-mtu", "mtu-not-negotiated"),
     "filter": ("filter-differs", "acl-4791",),

@@ -25,13 +25,14 @@ def _disturbed(
     ground: Ground, chance: random.Random, made: tuple[str, str, Harm], parameters: dict[str, Any]
 ) -> HiddenFault:
     kind, family, harm = made
+    families = frozenset(family.split())
     port = chance.choice((*ground.used_ports, *ground.nics))
     one_way = chance.random() < 0.7
     place = port if one_way else "--".join(end.partition(":")[0] for end in (port, ground.peers[port]))
     whole = ground.link(port) if one_way or len(_between(ground, port)) > 1 else place
     changed = Injected(kind, port if len(_between(ground, port)) > 1 else place, parameters)
     pairs = ground.pairs_through(port, chance)
-    return HiddenFault(kind, frozenset({family}), (ground.link(port), whole), (changed,), harm, pairs)
+    return HiddenFault(kind, families, (ground.link(port), whole), (changed,), harm, pairs)
 
 
 def _between(ground: Ground, port: str) -> list[str]:
@@ -49,10 +50,10 @@ def loss(ground: Ground, chance: random.Random) -> HiddenFault:
 
 
 def corruption(ground: Ground, chance: random.Random) -> HiddenFault:
-    """Bits flip on a link, or in the switch behind it, where only the ICRC shows it."""
-    behind = {"behind_fcs": "true"} if chance.random() < 0.5 else {}
+    """Bits flip on a link, where the next MAC drops frames, or in the switch behind it, where the ICRC shows it."""
+    behind, families = ({"behind_fcs": "true"}, "corrupt") if chance.random() < 0.5 else ({}, "corrupt loss")
     return _disturbed(
-        ground, chance, ("link-corrupt", "corrupt", Harm.LOSS), {"probability": _share(chance), **behind}
+        ground, chance, ("link-corrupt", families, Harm.LOSS), {"probability": _share(chance), **behind}
     )
 
 

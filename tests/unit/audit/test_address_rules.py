@@ -110,3 +110,22 @@ def test_a_port_without_the_link_local_address_of_its_siblings_is_named() -> Non
     assert len(with_link_local("swp1", "swp2")) == 2
     assert with_link_local("swp1", sysctl="net.ipv6.conf.swp1.disable_ipv6") == []
     assert with_link_local("swp1", master="br0") == []
+
+
+def test_a_permanent_entry_for_a_host_behind_a_switch_has_its_mac_or_that_of_a_switch() -> None:
+    """As in networks of an overlay, whose hosts resolve each other across leaves."""
+    own = next(each for each in STATE.nodes["h5"].addresses if each.interface == "eth1")
+    address = own.address.partition("/")[0]
+    macs = {name: STATE.nodes[name].interfaces[0].mac for name in ("h5", "h6", "leaf1")}
+
+    def differing(mac: str, *, permanent: bool = True, of: str = address) -> list[str]:
+        entry = NeighbourAudit("eth1", of, mac, permanent=permanent, state="PERMANENT")
+        node = STATE.nodes["h1"]
+        changed = replace(node, neighbours=(*node.neighbours, entry))
+        found = differences_without_plan(replace(STATE, nodes={**STATE.nodes, "h1": changed}), TOPOLOGY)
+        return [f"{each.node} {each.field}" for each in found if each.kind == "neighbour"]
+
+    assert differing("02:de:ad:00:00:01") == differing(macs["h6"]) == ["h1 mac"]
+    assert differing(macs["h5"]) == differing(macs["leaf1"]) == []
+    assert differing("02:de:ad:00:00:01", permanent=False) == [], "it was learned, and another host may have it"
+    assert differing("02:de:ad:00:00:01", of="198.51.100.9") == [], "a device outside of the fabric"

@@ -18,6 +18,7 @@ from lab.audit.objects.kernel_objects import (
     NftRuleAudit,
     QdiscAudit,
     RouteAudit,
+    RuleAudit,
     SysctlAudit,
     VlanAudit,
 )
@@ -486,3 +487,20 @@ def test_a_port_of_a_cable_that_does_not_exist_is_named(node: str, port: str) ->
     assert (node, f"interface {port}", "presence", "absent", "present") in found
     assert not [each for each in changed(node, lambda each: replace(each, interfaces=left)) if each[3] == "absent"
                 and each[1].startswith("interface")]  # fmt: skip
+
+
+def test_the_rule_of_local_addresses_is_elsewhere_on_nodes_with_vrfs() -> None:
+    """The spines of an overlay have no VRFs, and are compared with leaves."""
+    local = [RuleAudit("inet", 0, "", "lookup local"), RuleAudit("inet", 32_765, "", "lookup local")]
+    others = {name: tuple(rule for rule in node.rules if rule.action != "lookup local")
+              for name, node in STATE.nodes.items()}  # fmt: skip
+
+    def differing(of_spines: tuple[RuleAudit, ...]) -> set[str]:
+        nodes = {
+            name: replace(node, rules=(*others[name], *(of_spines if name.startswith("spine") else local[1:])))
+            for name, node in STATE.nodes.items()
+        }
+        return {each.node for each in differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)}
+
+    assert differing((local[0],)) == set()
+    assert differing(()) == {"spine1", "spine2"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,7 @@ from lab.diagnose.extract import collect
 from lab.diagnose.facts import Ran, StartedTransfer, WindowFacts
 from lab.diagnose.symptoms import address_symptoms, classes, host_symptoms, loss_symptoms, probes
 from lab.model.load import load_topology
+from lab.model.qos.port import Trust
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.store import recording_folder as files
 from tests.unit.diagnose.made_facts import ADDRESSES, configured, facts
@@ -66,8 +67,10 @@ def test_every_cause_that_names_a_host_is_among_them() -> None:
 
 
 @SWAPPED
-def test_a_dscp_map_is_of_one_nic(swapped: bool) -> None:
-    there = facts({}, qos=configured("h1:eth1", dscp_to_priority=(0,) * 64), current=True)
+@pytest.mark.parametrize("changes", [{"dscp_to_priority": (0,) * 64}, {"trust": Trust.PCP}], ids=["map", "trust"])
+def test_a_dscp_map_is_of_one_nic(swapped: bool, changes: dict[str, Any]) -> None:
+    """A port that trusts the PCP puts all untagged packets into one class, whatever its map of DSCPs."""
+    there = facts({}, qos=configured("h1:eth1", **changes), current=True)
     made, window = merged(there, "h1", swapped=swapped)
     assert [sign.place for sign in classes.map_differs(window)] == [made.place("h1:eth1")]
 

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lab.audit.audited import NodeAudit, UnreadPart
 from lab.diagnose.causes.cause_table import CAUSES
 from lab.diagnose.causes.setting_fixes import remedies, remedy
 from lab.diagnose.causes.setting_kinds import INFERRED, SETTING_KINDS, kind_of
+from lab.diagnose.conservation.corruption import with_corruption
+from lab.diagnose.conservation.hop_balance import HopKind
 from lab.diagnose.conservation.locations import Location, PacketEffect
 from lab.diagnose.diagnosis import Diagnosis, DiagnosisOutcome, Found
 from lab.diagnose.route_paths import RoutePaths
@@ -572,3 +575,50 @@ def test_an_entry_that_changes_nothing_is_no_cause() -> None:
     entry = setting("leaf1", "neighbour 10.0.0.1 swp3", interface="swp3")
     assert named(diagnosed([entry], "leaf1")) == [("neighbour-differs", ("leaf1:swp3",), 0.93)]
     assert named(diagnosed([replace(entry, harmless=True)], "leaf1")) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "places", "confidence"),
+    [
+        ("dscp_to_priority.26", ("h4:eth1",), 0.93),
+        ("in kernel", ("h4:eth1",), 0.93),
+        ("mtu", ("h4:eth1", "leaf2"), 0.5),
+    ],
+)
+def test_a_setting_at_one_of_two_equal_places_shows_which_one_it_is(
+    field: str, places: tuple[str, ...], confidence: float
+) -> None:
+    """Both ends of a link count packets in different classes, and either can be wrong."""
+    differs = setting("h4", "port eth1", field, "eth1", value="0", expected="3")
+    either = replace(cause("dscp-map-mismatch", "h4:eth1", 0.5), places=("h4:eth1", "leaf2"))
+    assert named(diagnosed([differs], causes=[either]))[0] == ("dscp-map-mismatch", places, confidence)
+
+
+def behind_nics(*shares: int) -> Diagnosis:
+    """Losses behind the NICs of h1, h2 and so on, in packets of a hundred."""
+    places = [f"h{number}:eth1" for number, _ in enumerate(shares, 1)]
+    seen = replace(SEEN, source=HopKind.NIC_RX.value)
+    located = tuple(
+        Location(place, PacketEffect.VANISH, share, 100, seen) for place, share in zip(places, shares, strict=True)
+    )
+    drop = replace(cause("silent-drop", "", 0.7), places=tuple(places))
+    return Diagnosis(
+        outcome=DiagnosisOutcome.FAULT, causes=(drop,), unexplained=(), missing=(), start=0.0, end=2.0,
+        located=located,
+    )  # fmt: skip
+
+
+def test_packets_lost_behind_a_nic_are_corrupt_if_no_setting_of_its_host_differs() -> None:
+    read = {name: NodeAudit(name=name, role="host") for name in ("h1", "h2")}
+    corrupt = with_corruption(behind_nics(20, 18), read)
+    assert named(corrupt) == [("link-corrupt", ("h1:eth1", "h2:eth1"), 0.7)]
+    assert named(with_corruption(behind_nics(20, 4), read)) == [("link-corrupt", ("h1:eth1",), 0.7)]
+    differs = setting("h1", "sysctl net.ipv4.conf.eth1.rp_filter", "value", value="1", expected="0")
+    unread = {**read, "h2": replace(read["h2"], unread=(UnreadPart("nft", "OperationFailed"),))}
+    for found, known in (
+        (behind_nics(20, 18), {"h1": read["h1"]}),
+        (behind_nics(20, 18), unread),
+        (replace(behind_nics(20, 18), differing=(differs,)), read),
+        (replace(behind_nics(20, 18), differing=(FILTER,)), read),
+    ):
+        assert [each.cause for each in with_corruption(found, known).causes] == ["silent-drop"]
