@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, described, unread_kinds
-from lab.audit.objects.kernel_objects import RuleAudit
+from lab.audit.objects.kernel_objects import InterfaceAudit, RuleAudit
 from lab.audit.placement import FEWEST, PORT, generic, interface_of
 
 if TYPE_CHECKING:
@@ -38,6 +38,12 @@ _VRF_RULE: Final = "l3mdev"
 """In the rule that the kernel adds with the first VRF of a node."""
 _LOCAL: Final = "lookup local"
 """The action of a rule that a node with VRFs has after theirs, and before all others without VRFs."""
+_OF_NETWORKS: Final = frozenset({"vxlan", "vlan"})
+"""Kinds of interfaces of which a node has one for each network."""
+_ANY_NAME: Final = " of any name"
+"""The end of a role of interfaces for different networks."""
+_OF_NETWORK: Final = frozenset({"mac", "id", "master", "local", "group"})
+"""Options that belong to one network: gateways share a MAC, and the routers of tenants have their own."""
 _LACP: Final = ("ad_", "port ad_")
 _OF_LINK: Final = ("rate", "mtu", "delay")
 """Settings of a port on which its thresholds depend."""
@@ -64,24 +70,37 @@ class _Usual:
 def of_siblings(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
     """Return the settings and objects that differ from those of most siblings."""
     slots = _slots(state)
+    roles = {slot: _roles(slot, objects, placement) for slot, objects in slots.items()}
     groups: dict[str, list[Slot]] = defaultdict(list)
-    for slot in slots:
-        for role in placement.roles(*slot):
+    for slot, mine in roles.items():
+        for role in mine:
             groups[role].append(slot)
     usual = {
         role: _usual([slots[each] for each in members]) for role, members in groups.items() if len(members) >= FEWEST
     }
     found: list[Difference] = []
     for slot, objects in slots.items():
-        expected = next((usual[role] for role in placement.roles(*slot) if role in usual), None)
-        if expected is not None:
+        role = next((role for role in roles[slot] if role in usual), "")
+        if expected := usual.get(role):
             peer = placement.peers.get(slot)
             there = slots.get((peer.node, peer.interface), {}) if peer else {}
-            found += _of_settings(slot[0], objects, expected, there)
+            differing = _of_settings(slot[0], objects, expected, there)
+            found += [each for each in differing if not (role.endswith(_ANY_NAME) and each.field in _OF_NETWORK)]
             if peer is not None or slot[1] in {"", "lo"}:
                 hidden = unread_kinds(state.nodes[slot[0]])
                 found += [each for each in _of_presence(slot, objects, expected) if each.kind not in hidden]
     return found
+
+
+def _roles(slot: Slot, objects: Objects, placement: FabricRoles) -> tuple[str, ...]:
+    """Return the roles of a slot, the narrowest first.
+
+    Tunnels and gateways of one tier are siblings whatever their names are: a network can be at two leaves only.
+    """
+    roles = placement.roles(*slot)
+    kinds = {each.kind for each in objects.values() if isinstance(each, InterfaceAudit)} & _OF_NETWORKS
+    tier = placement.topology.node(slot[0]).role
+    return (*roles, *(f"{tier} {kind}{_ANY_NAME}" for kind in kinds))
 
 
 def _usual(siblings: Sequence[Objects]) -> _Usual:

@@ -16,7 +16,7 @@ from lab.diagnose.causes.setting_kinds import XDP, is_filter_hook, is_new
 from lab.routing.frr_secrets import has_hidden_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lab.diagnose.differing import DifferingSetting
 
@@ -363,23 +363,34 @@ def _of_fdb(setting: DifferingSetting, words: list[str]) -> str:
 
 def _of_interface(setting: DifferingSetting, words: list[str]) -> str:
     name, field, value = words[0], setting.setting, setting.expected
-    on = {"yes": "up", "no": "down"}
-    if field in _NUMBERS:
-        option, usual = _NUMBERS[field]
-        return f"ip link set {name} {option} {usual if value == ABSENT else value}"
+    if is_new(setting):
+        return f"ip link del {name}"
     if field == _IPV6_MTU:
         return _of_ipv6_mtu(setting, name)
-    if field in _OFF:
-        return f"ip link set {name} {_OFF[field]} {'off' if value == 'yes' else 'on'}"
     if field.startswith("port ") and value != ABSENT:
         option = field.removeprefix("port ")
         return f"bridge link set dev {name} {option} {_BRIDGED.get(value, value)}"
-    if is_new(setting):
-        return f"ip link del {name}"
-    simple = {"up": on.get(value, "up"), "master": "nomaster" if value == "none" else f"master {value}"}
+    change = _of_link(setting)
+    return f"ip link set {name} {change}" if change else ""
+
+
+def _of_link(setting: DifferingSetting) -> str:
+    """Return an option of an interface with its expected value, as ``ip link set`` takes it; "" if it has none."""
+    field, value = setting.setting, setting.expected
+    if field in _NUMBERS:
+        option, usual = _NUMBERS[field]
+        return f"{option} {usual if value == ABSENT else value}"
+    simple = {
+        "up": {"yes": "up", "no": "down"}.get(value, "up"),
+        "master": "nomaster" if value == "none" else f"master {value}",
+        "learning": f"type vxlan {'learning' if value == 'yes' else 'nolearning'}",
+        **{name: f"{option} {'off' if value == 'yes' else 'on'}" for name, option in _OFF.items()},
+        **{name: f"type vxlan {name} {words.get(value, value)}" for name, words in _OF_TUNNELS.items()},
+        **{name: f"type bridge {name} {value}" for name in _OF_BRIDGES},
+    }
     if value == ABSENT:
         simple[XDP] = f"{'xdpgeneric' if _XDP_GENERIC.search(setting.value) else 'xdp'} off"
-    return f"ip link set {name} {simple[field]}" if field in simple else ""
+    return simple.get(field, "")
 
 
 def _of_ipv6_mtu(setting: DifferingSetting, name: str) -> str:
@@ -424,6 +435,12 @@ _OFF: Final = {"NOARP": "arp", "NOMULTICAST": "multicast"}
 """Options of interfaces by the flags that turn them off (ip-link(8))."""
 _IPV6_MTU: Final = "ipv6 mtu"
 """The MTU of a port for IPv6, which an audit leaves out if it is that of the port."""
+_OF_TUNNELS: Final[Mapping[str, Mapping[str, str]]] = {
+    "ttl": {"0": "auto"}, "tos": {"0x1": "inherit", "1": "inherit"}, "df": {},
+}  # fmt: skip
+"""Options of a VXLAN device that can be changed, with the words of ip-link(8) for values that have one."""
+_OF_BRIDGES: Final = frozenset({"vlan_filtering", "vlan_default_pvid", "fdb_max_learned"})
+"""Options of a bridge (ip-link(8))."""
 _NUMBERS: Final = {
     "mtu": ("mtu", ""), "queue length": ("txqueuelen", ""), "gso_max_size": ("gso_max_size", "65536"),
     "gso_max_segs": ("gso_max_segs", "65535"), "gro_max_size": ("gro_max_size", "65536"),

@@ -127,9 +127,10 @@ SETTING_KINDS: Final = (
     ),
     _kind(
         "bridge-differs", "a bridge port, VLAN or tunnel of a switch is configured otherwise", "vlan,vni,interface",
-        r"^(presence|flags|master|port .*|state|learning|flood|isolated|remotes|tunnel|local|type|id|vlan.*)$",
+        r"^(presence|flags|master|port( .*)?|state|learning|flood|isolated|remotes|tunnel|local|type|id|vlan.*"
+        r"|ttl|df|tos|port_range|udp_\w+|proxy|rsc|external|gbp|group|fdb_max_learned)$",
         _LOSS, SettingReach.PEER, "evpn-vni-mismatch vlan-stp-blocked esi-mismatch",
-        "Frames of a network are not bridged between all of its ports.",
+        "Frames of a network are not bridged between all of its ports, or their tunnels are dropped.",
     ),
     _kind(
         "session-differs", "a routing session is down, or configured otherwise", "bgp session,bfd session,frr,daemon",

@@ -504,3 +504,19 @@ def test_the_rule_of_local_addresses_is_elsewhere_on_nodes_with_vrfs() -> None:
 
     assert differing((local[0],)) == set()
     assert differing(()) == {"spine1", "spine2"}
+
+
+@pytest.mark.parametrize("kind", ["vxlan", "vlan"])
+def test_tunnels_and_gateways_of_other_networks_are_siblings(kind: str) -> None:
+    """A network can be at two leaves only. A tenant's router has a MAC of its own, and gateways share one."""
+    nodes = dict(STATE.nodes)
+    for number, (leaf, network) in enumerate([("leaf1", 10), ("leaf2", 10), ("leaf3", 20), ("leaf4", 20)]):
+        mac = "02:00:00:00:00:01" if number else "02:00:00:00:00:02"
+        learning = "yes" if leaf == "leaf2" else "no"
+        device = InterfaceAudit(f"net{network}", kind, True, True, 4300, mac, "", 1000,
+                                {"learning": learning, "id": str(network if number else 30)})  # fmt: skip
+        nodes[leaf] = replace(nodes[leaf], interfaces=(*nodes[leaf].interfaces, device))
+    found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+    assert [(each.node, each.object, each.field, each.value, each.expected) for each in found] == [
+        ("leaf2", "interface net10", "learning", "yes", "no")
+    ]
