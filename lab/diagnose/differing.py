@@ -6,6 +6,7 @@ One at the place of a cause, of lost packets, or of evidence without a cause sup
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.comparisons.intended import Intentions
@@ -182,7 +183,8 @@ def _explained(differences: Sequence[Difference]) -> list[Difference]:
     That is a port that differs from the other end of its link, if that end differs from the plan or its siblings. It
     is also the gateway of a route whose next hops differ, and each property of one that should not exist. The
     metrics of a route contain its MTU and hop limit, and a command that sets them makes the route a manual one. The
-    options of a port of a bridge or bond follow from its master.
+    options of a port of a bridge or bond follow from its master. With an address, its GID and the routes by its
+    interface are gone.
     """
     changed = {
         (f"{each.node}:{each.interface}", each.kind, each.field)
@@ -192,7 +194,15 @@ def _explained(differences: Sequence[Difference]) -> list[Difference]:
     routes = {(each.node, each.object, each.field) for each in differences if each.kind == "route"}
     moved = {(each.node, each.object) for each in differences if (each.kind, each.field) == ("interface", "master")}
 
+    addresses = {(each.node, each.interface) for each in differences if each.kind == "address"}
+    lost = {(each.node, each.interface) for each in differences if each.kind == "address" and _is_gone(each)}
+
     def is_detail(each: Difference) -> bool:
+        if each.kind == "gid" and (each.node, each.interface) in addresses:
+            return True
+        if each.kind == "route" and _is_gone(each):
+            words = each.expected.replace(",", " ").split()
+            return any((each.node, name) in lost for before, name in pairwise(words) if before == "dev")
         if each.kind == "interface" and each.field.startswith("port ") and (each.node, each.object) in moved:
             return True
         of_route = [field for field in (PRESENCE, "next hops") if (each.node, each.object, field) in routes]
@@ -206,6 +216,10 @@ def _explained(differences: Sequence[Difference]) -> list[Difference]:
     return [
         each for each in differences if (each.against, each.kind, each.field) not in changed and not is_detail(each)
     ]
+
+
+def _is_gone(found: Difference) -> bool:
+    return found.field == PRESENCE and found.value.startswith(ABSENT)
 
 
 def _unplanned(differences: Iterable[Difference], planned: Sequence[Difference]) -> list[Difference]:

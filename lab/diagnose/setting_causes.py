@@ -100,7 +100,8 @@ def with_setting_causes(found: Diagnosis, paths: RoutePaths) -> Diagnosis:
     likely = _without_consequences([each for each, level in rated if level == best], paths)
     names = tuple(dict.fromkeys(each.kind.cause for each in likely))
     causes = [
-        _cause([each for each in likely if each.kind.cause == name], best / len(likely), found) for name in names
+        _cause([each for each in likely if each.kind.cause == name], best / len(likely), found, topology)
+        for name in names
     ]
     either = [replace(each, alternatives=tuple(name for name in names if name != each.cause)) for each in causes]
     kept = [each for each in found.causes if not (each.fault and _is_explained(each, likely, topology))]
@@ -413,7 +414,20 @@ def _to_restore(suspects: Sequence[_Suspects]) -> list[DifferingSetting]:
     return [each for each in settings if not is_state(each)] or settings
 
 
-def _cause(suspects: Sequence[_Suspects], share: float, found: Diagnosis) -> Found:
+def _places_of(suspects: Sequence[_Suspects], topology: Topology) -> tuple[str, ...]:
+    """Return the places of suspects. A node replaces several interfaces of its own that have no cable.
+
+    The MTU of one of them changes that of its bridge, and of the VLANs of that.
+    """
+    loose = [
+        each for each in suspects if ":" in each.place and not peer_of(topology, *each.place.split(":", 1))
+    ]  # fmt: skip
+    several = {each.node for each in loose if sum(other.node == each.node for other in loose) > 1}
+    whole = [each.place for each in loose if each.node in several]
+    return tuple(dict.fromkeys(each.node if each.place in whole else each.place for each in suspects))
+
+
+def _cause(suspects: Sequence[_Suspects], share: float, found: Diagnosis, topology: Topology) -> Found:
     """Return settings of one kind as one cause: any of them can be the fault.
 
     Each place has the ``share`` of the confidence. The cause's name, and its fix of all places, are right if any of
@@ -430,7 +444,7 @@ def _cause(suspects: Sequence[_Suspects], share: float, found: Diagnosis) -> Fou
         cause=kind.cause,
         title=kind.title,
         fault=True,
-        places=tuple(dict.fromkeys(each.place for each in suspects)),
+        places=_places_of(suspects, topology),
         priority=None,
         confidence=round(share * len(suspects), 2),
         evidence=(*lines[: _LINES // 2], *seen)[:_LINES],

@@ -33,6 +33,7 @@ _ROUTER_ID: Final = re.compile(
 
 _NO_MAC: Final = "00:00:00:00:00:00"
 """The MAC of a loopback."""
+PREFIX_LENGTH: Final = "prefix length"
 OF_ANY_VALUE: Final = "address "
 """The object of a difference before the name of an interface that lacks an address, which can be any."""
 
@@ -152,7 +153,8 @@ def of_missing_addresses(state: FabricAudit, placement: FabricRoles) -> Iterator
     """Yield loopbacks and ports without an address, of a version and scope that most of their role have one of.
 
     Unnumbered BGP needs link-local addresses. Without that of its loopback, management and tunnels of a node do not
-    work. Ports that are down, in a bridge or bond, or without IPv6 have none.
+    work. Ports that are down, in a bridge or bond, or without IPv6 have none. Those of a VLAN on a port are enough.
+    A whole VLAN may have no addresses of a version, like a tenant without IPv6.
     """
     having: dict[tuple[str, int, str], set[tuple[str, str]]] = defaultdict(set)
     slots = dict(_addressed_slots(state, placement))
@@ -161,9 +163,16 @@ def of_missing_addresses(state: FabricAudit, placement: FabricRoles) -> Iterator
             family = ip_interface(each.address).version
             having[slots[name, each.interface], family, each.scope].add((name, each.interface))
     members = Counter(slots.values())
+    in_vlan: dict[int, set[tuple[str, str]]] = defaultdict(set)
+    vlans = {slot: _vlan_of(*slot, state, placement) for slot in slots}
+    for slot, vlan in vlans.items():
+        in_vlan[vlan].add(slot)
     for (role, version, scope), found in having.items():
         for slot in slots if is_of_most(len(found), members[role]) else ():
-            if slots[slot] == role and slot not in found and not (version == 6 and _is_without_ipv6(*slot, state)):
+            others = in_vlan[vlans[slot]] - {slot} if vlans[slot] else set()
+            if slots[slot] != role or slot in found or (others and not others & found):
+                continue
+            if not (version == 6 and _is_without_ipv6(*slot, state)):
                 kind = "a link-local" if scope == "link" else "an"
                 yield Difference(
                     node=slot[0], kind="address", object=f"{OF_ANY_VALUE}{slot[1]}", field=PRESENCE, value=ABSENT,
@@ -192,12 +201,48 @@ def of_fewer_addresses(state: FabricAudit, placement: FabricRoles) -> Iterator[D
                 )  # fmt: skip
 
 
+def of_prefix_lengths(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield addresses of hosts whose prefix length is another one than that of most addresses in their VLAN.
+
+    The gateways of the VLAN count, too. Only networks that overlap are compared: a VLAN can have several subnets. A
+    further address of its own, like that of a service, can be a single one.
+    """
+    in_vlan: dict[int, list[tuple[str, AddressAudit]]] = defaultdict(list)
+    for name, node in state.nodes.items():
+        tags = {each.name: each.options.get("id", "") for each in node.interfaces if each.kind == "vlan"}
+        switch = placement.topology.node(name).role.is_switch
+        for each in (each for each in node.addresses if each.scope == "global"):
+            tag = tags.get(each.interface, "") if switch else ""
+            vlan = int(tag) if tag.isdigit() else 0 if switch else _vlan_of(name, each.interface, state, placement)
+            if vlan:
+                in_vlan[vlan].append((name, each))
+    for found in in_vlan.values():
+        networks = [(name, each, ip_interface(each.address).network) for name, each in found]
+        for name, each, network in networks:
+            lengths = Counter(
+                other.prefixlen for _, _, other in networks
+                if other.version == network.version and other.overlaps(network)
+            )  # fmt: skip
+            usual, count = lengths.most_common(1)[0]
+            further = network.prefixlen == network.max_prefixlen and any(
+                own == name and other != network and other.overlaps(network)
+                for own, _, other in networks
+                if other.version == network.version
+            )
+            if usual != network.prefixlen and is_of_most(count, lengths.total()) and not further:
+                yield Difference.of(name, each, PREFIX_LENGTH, str(network.prefixlen), str(usual), RULE)
+
+
 def _addressed_slots(state: FabricAudit, placement: FabricRoles) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield loopbacks, as node and interface, and ports that are up and in no bridge or bond, each with its role."""
+    """Yield loopbacks, as node and interface, and ports that are up, each with its role.
+
+    Ports in a bridge or bond, and those with addresses on their VLANs, need none of their own.
+    """
     for name, node in state.nodes.items():
         yield (name, "lo"), placement.roles(name, "lo")[1]
         for each in node.interfaces:
-            if (name, each.name) in placement.peers and each.up and each.carrier and not each.master:
+            tagged = any(other.interface.startswith(f"{each.name}.") for other in node.addresses)
+            if (name, each.name) in placement.peers and each.up and each.carrier and not (each.master or tagged):
                 yield (name, each.name), placement.roles(name, each.name)[0]
 
 

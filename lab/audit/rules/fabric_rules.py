@@ -14,6 +14,7 @@ from lab.audit.rules.address_rules import (
     of_missing_addresses,
     of_neighbours,
     of_owners,
+    of_prefix_lengths,
     of_router_ids,
     of_unused_addresses,
 )
@@ -59,6 +60,6 @@ def of_rules(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
         *found, *of_owners(state, placement), *of_overrides(state, placement), *of_widths(state, placement.topology),
         *of_defaults(state, placement), *of_hop_limits(state, placement), *of_sources(state, placement),
         *of_router_ids(state, placement), *of_macs(state, placement), *of_missing_addresses(state, placement),
-        *of_fewer_addresses(state, placement),
+        *of_fewer_addresses(state, placement), *of_prefix_lengths(state, placement),
         *of_sharing(state, placement),
     ]  # fmt: skip

@@ -10,6 +10,7 @@ from lab.audit.comparisons.frr_lines import is_definition
 from lab.audit.difference import ABSENT, ANSWER, PRESENT, UNLIKE
 from lab.audit.objects.routing_objects import BFD_SHUTDOWN, BGP_SHUTDOWN, MAPPED
 from lab.audit.placement import ADDRESS, generic
+from lab.audit.rules.address_rules import PREFIX_LENGTH
 from lab.audit.rules.route_widths import ADVERTISED, ADVERTISED_BY
 from lab.diagnose.causes.route_fixes import is_unlearned, leading, of_route
 from lab.diagnose.causes.setting_kinds import XDP, is_filter_hook, is_new
@@ -338,6 +339,13 @@ def _of_qdisc(setting: DifferingSetting, words: list[str]) -> str:
 def _of_address(setting: DifferingSetting, words: list[str]) -> str:
     if setting.setting == "presence" and setting.value.startswith("absent") and len(words) > 1:
         return f"ip address add {words[0]} dev {words[1]}"
+    if setting.setting == PREFIX_LENGTH and len(words) > 1:
+        wanted = f"{words[0].partition('/')[0]}/{setting.expected}"
+        typed = "; ".join(
+            shlex.join(["ip", "address", verb, each, "dev", words[1]])
+            for verb, each in (("add", wanted), ("del", words[0]))
+        )
+        return f"rocelab exec {setting.node} -- sh -c {shlex.quote(typed)}"
     owned = setting.setting == "owner" and (words[1:] == ["lo"] or setting.expected not in _NO_OWNER)
     extra = is_new(setting) or owned
     return f"ip address del {words[0]} dev {words[1]}" if extra and len(words) > 1 else ""

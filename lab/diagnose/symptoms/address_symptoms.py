@@ -159,7 +159,8 @@ def has_no_way_to_others(facts: WindowFacts) -> Iterator[Sign]:
     Its route is missing, or has no cabled interface. One that rejects packets is a cause of its own. If switches
     route each NIC's link, its host must have a route to every other host. If a host reaches a destination by none of
     its NICs, each of these NICs has a sign. A NIC whose default route is in another table by intent has none, unless
-    its pings are lost.
+    its pings are lost. One without an address of an IP version needs no route of it where only others have addresses,
+    like a tenant without IPv6.
     """
     known = {
         nic: stack
@@ -177,7 +178,9 @@ def has_no_way_to_others(facts: WindowFacts) -> Iterator[Sign]:
         seen = [
             _without_default(facts, nic, stack, version)
             for version, nics in leading.items()
-            if nics and nic not in nics and (_is_routed(facts, nic) or not _has_another(nic, nics))
+            if nic not in nics and any(_is_addressed(facts, each, version) == _is_addressed(facts, nic, version)
+                                       for each in nics)
+            and (_is_routed(facts, nic) or not _has_another(nic, nics))
             and not _rejects(_default(facts, nic, stack, version), fallbacks)
         ]  # fmt: skip
         lost = _unreached(facts, nic, stack, fallbacks)
@@ -185,6 +188,17 @@ def has_no_way_to_others(facts: WindowFacts) -> Iterator[Sign]:
             seen.append(_without_route(facts, nic, stack, lost))
         if seen:
             yield Sign(nic, tuple(seen), 0.95)
+
+
+def _is_addressed(facts: WindowFacts, nic: str, version: int) -> bool:
+    """Return whether a NIC, a VLAN on it, or else its host has a network of an IP version."""
+    stack, interface = _stack_of(facts, nic), nic.partition(":")[2]
+    own = [
+        networks for name, networks in stack.networks.items()
+        if networks and (name == interface or name.startswith(f"{interface}."))
+    ]  # fmt: skip
+    known = frozenset[str]().union(*(own or stack.networks.values()))
+    return any(ip_network(each).version == version for each in known)
 
 
 def a_route_rejects(facts: WindowFacts) -> Iterator[Sign]:

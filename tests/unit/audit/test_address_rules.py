@@ -7,7 +7,7 @@ from ipaddress import ip_interface
 
 import pytest
 
-from lab.audit.objects.kernel_objects import AddressAudit, NeighbourAudit, SysctlAudit
+from lab.audit.objects.kernel_objects import AddressAudit, InterfaceAudit, NeighbourAudit, SysctlAudit, VlanAudit
 from lab.audit.without_plan import differences_without_plan
 from tests.unit.audit.made_fabric import STATE, TOPOLOGY
 
@@ -129,3 +129,45 @@ def test_a_permanent_entry_for_a_host_behind_a_switch_has_its_mac_or_that_of_a_s
     assert differing(macs["h5"]) == differing(macs["leaf1"]) == []
     assert differing("02:de:ad:00:00:01", permanent=False) == [], "it was learned, and another host may have it"
     assert differing("02:de:ad:00:00:01", of="198.51.100.9") == [], "a device outside of the fabric"
+
+
+def of_tenants(changes: dict[str, tuple[AddressAudit, ...]]) -> list[tuple[str, str, str, str, str]]:
+    """What differs where h1 and h2 are in VLAN 30 and all other hosts in VLAN 10, with a gateway at each leaf."""
+    nodes = dict(STATE.nodes)
+    for number in range(1, 9):
+        vlan = 30 if number < 3 else 10
+        own = (AddressAudit("eth1", f"10.9.{vlan}.{number}/24", "global"),)
+        own += (AddressAudit("eth1", f"fd00:10::{number}/64", "global"),) if vlan == 10 else ()
+        nodes[f"h{number}"] = replace(nodes[f"h{number}"], addresses=changes.get(f"h{number}", own))
+    for leaf in ("leaf1", "leaf2", "leaf3", "leaf4"):
+        vlan = 30 if leaf == "leaf1" else 10
+        tagged = InterfaceAudit(f"vlan{vlan}", "vlan", True, True, 9000, "", "", 1000, {"id": str(vlan)})
+        nodes[leaf] = replace(
+            nodes[leaf],
+            interfaces=(*nodes[leaf].interfaces, tagged),
+            addresses=(*nodes[leaf].addresses, AddressAudit(f"vlan{vlan}", f"10.9.{vlan}.254/24", "global")),
+            vlans=tuple(VlanAudit(name, vlan, ("PVID",)) for name in ("swp3", "swp4")),
+        )
+    found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+    return [
+        (each.node, each.object, each.field, each.value, each.expected) for each in found if each.kind == "address"
+    ]
+
+
+def test_a_vlan_may_have_no_addresses_of_a_version() -> None:
+    """A tenant without IPv6 beside one with it. A host may have its address on a VLAN of its port."""
+    assert of_tenants({}) == []
+    lost = (AddressAudit("eth1", "10.9.10.5/24", "global"),)
+    assert of_tenants({"h5": lost}) == [("h5", "address eth1", "presence", "absent", "present: an IPv6 address")]
+    assert of_tenants({"h5": (replace(lost[0], interface="eth1.10"),)}) == []
+
+
+def test_addresses_of_a_vlan_have_one_prefix_length() -> None:
+    def differing(*addresses: str) -> list[tuple[str, str, str, str, str]]:
+        of_ipv6 = AddressAudit("eth1", "fd00:10::5/64", "global")
+        return of_tenants({"h5": (*(AddressAudit("eth1", each, "global") for each in addresses), of_ipv6)})
+
+    assert differing("10.9.10.5/16") == [("h5", "address 10.9.10.5/16 eth1", "prefix length", "16", "24")]
+    assert differing("10.9.10.5/32") == [("h5", "address 10.9.10.5/32 eth1", "prefix length", "32", "24")]
+    assert differing("10.9.10.5/24", "10.9.10.200/32") == [], "the address of a service"
+    assert differing("10.9.10.5/24", "10.8.0.5/16") == [], "another network"

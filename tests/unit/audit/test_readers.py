@@ -238,3 +238,8 @@ def test_how_often_a_port_asks_for_a_mac_belongs_to_the_port() -> None:
     assert SysctlAudit("net.ipv4.neigh.eth1.20.mcast_solicit", "0").place == "eth1.20"
     names = {each.name for each in read_sysctls_here()}
     assert {"net.ipv4.neigh.lo.mcast_solicit", "net.ipv4.neigh.lo.ucast_solicit"} <= names
+
+
+def test_what_a_bridge_learned_is_no_setting_of_it() -> None:
+    shown = {"hello_timer": 1.2, "topology_change": 0, "fdb_n_learned": 7, "fdb_max_learned": 0}
+    assert kernel_reader._flat(shown) == {"fdb_max_learned": "0"}

@@ -256,6 +256,21 @@ def test_leaves_that_reject_each_other_may_isolate_their_hosts_by_intent() -> No
     assert [each.confidence for each in one.causes] == [0.9]
 
 
+def test_hosts_without_addresses_of_ipv6_need_no_default_route_of_it() -> None:
+    """The hosts of a tenant with IPv4 only, beside those of another one."""
+    usable = StackRoute("::/0", "unicast", ("eth1",), "fe80::1", 100, "ra")
+    every: dict[str, Any] = {
+        host: {
+            "networks": {"eth1": NETWORKS[host] | {"fd00:1::/64"}},
+            "routes": (connected(host), default(host), usable),
+        }
+        for host in HOSTS[:4]
+    }
+    assert diagnose(facts(**every)).causes == ()
+    every["h2"] = {**every["h2"], "routes": (connected("h2"), default("h2"))}
+    assert first(facts(**every)) == ("default-route-lost", ("h2:eth1",))
+
+
 def test_all_hosts_that_lost_their_default_routes_are_named() -> None:
     """Where switches route each link no sibling has to have one."""
     lost: dict[str, Any] = {host: {"gateways": {}, "routes": (connected(host),)} for host in HOSTS}

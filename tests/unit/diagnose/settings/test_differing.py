@@ -340,3 +340,16 @@ def test_options_of_a_bridge_s_port_are_not_listed_beside_its_master(tmp_path: P
     assert [each.setting for each in joined.differing if each.node == "spine1"] == ["master"]
     alone = diagnose_run(recorded(tmp_path / "alone", options), "observe")
     assert [each.setting for each in alone.differing if each.node == "spine1"] == ["port hairpin", "port isolated"]
+
+
+def test_with_an_address_its_gid_and_the_routes_by_its_interface_are_gone() -> None:
+    def gone(kind: str, name: str, expected: str, interface: str = "eth1") -> Difference:
+        return Difference("h1", kind, f"{kind} {name}", "presence", "absent", expected, "plan", interface)
+
+    address = gone("address", "10.0.0.1/31 eth1", "present: scope global")
+    gid = gone("gid", "f.h1.eth1 1", "present: address 10.0.0.1")
+    route = gone("route", "0.0.0.0/0", "present: type unicast, next hops via 10.0.0.0 dev eth1, scope global", "")
+    assert differing._explained([address, gid, route]) == [address]
+    assert differing._explained([gid, route]) == [gid, route]
+    elsewhere = replace(address, interface="eth2")
+    assert differing._explained([elsewhere, gid, route]) == [elsewhere, gid, route]

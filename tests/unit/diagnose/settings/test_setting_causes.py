@@ -622,3 +622,12 @@ def test_packets_lost_behind_a_nic_are_corrupt_if_no_setting_of_its_host_differs
         (replace(behind_nics(20, 18), differing=(FILTER,)), read),
     ):
         assert [each.cause for each in with_corruption(found, known).causes] == ["silent-drop"]
+
+
+def test_interfaces_of_a_node_without_a_cable_are_one_place() -> None:
+    """The MTU of a tunnel changes that of its bridge, and of the VLANs of that."""
+    names = ("vni7", "bridge", "vlan7", "swp3")
+    small = [setting("leaf1", f"interface {each}", "mtu", each, value="1400", expected="4300") for each in names]
+    assert named(diagnosed(small[:1], "leaf1")) == [("mtu-differs", ("leaf1:vni7",), 0.93)]
+    assert named(diagnosed(small[:3], "leaf1")) == [("mtu-differs", ("leaf1",), 0.93)]
+    assert named(diagnosed(small, "leaf1")) == [("mtu-differs", ("leaf1", "leaf1:swp3"), 0.93)]

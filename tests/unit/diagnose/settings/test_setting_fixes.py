@@ -111,6 +111,8 @@ if TYPE_CHECKING:
         (setting("h1", "interface eth1", "NOARP", "eth1", value="yes", expected="absent"), "ip link set eth1 arp on"),
         (setting("leaf1", "vlan 10 swp3", interface="swp3", value="absent", expected="present: flags PVID, Egress "
          "Untagged"), "bridge vlan add vid 10 dev swp3 pvid untagged"),
+        (setting("h1", "address 10.9.0.1/16 eth1", "prefix length", "eth1", value="16", expected="24"),
+         "rocelab exec h1 -- sh -c 'ip address add 10.9.0.1/24 dev eth1; ip address del 10.9.0.1/16 dev eth1'"),
         (setting("leaf1", "interface vni7", "ttl", "vni7", value="1", expected="0"),
          "rocelab exec leaf1 -- ip link set vni7 type vxlan ttl auto"),
         (setting("leaf1", "interface vni7", "tos", "vni7", value="0", expected="0x1"),
