@@ -18,6 +18,7 @@ from lab.diagnose.symptoms.loss_symptoms import (
     swallowed_by_a_switch,
     vanishes_on_a_link,
 )
+from lab.diagnose.symptoms.overlay_symptoms import is_not_flooded_to
 from lab.diagnose.symptoms.path_delays import slow_paths
 from lab.diagnose.symptoms.path_symptoms import a_link_goes_down, a_session_is_lost
 from lab.diagnose.symptoms.pause_symptoms import FOREVER, a_lossless_class_drops
@@ -34,7 +35,8 @@ _ANY = (
     not_conserved, a_lossless_class_drops, only_small_ones_pass, vanishes_on_a_link, swallowed_by_a_switch,
     sent_again,
     a_link_goes_down, a_session_is_lost, probes_are_missing, a_ping_is_not_answered, large_pings_are_lost,
-    nobody_answers, a_host_takes_nothing_in, no_probe_leaves, receivers_are_not_ready, somebody_gave_up, slow_paths,
+    is_not_flooded_to, nobody_answers, a_host_takes_nothing_in, no_probe_leaves, receivers_are_not_ready,
+    somebody_gave_up, slow_paths,
 )  # fmt: skip
 
 

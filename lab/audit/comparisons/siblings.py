@@ -29,6 +29,8 @@ _SHARED: Final = frozenset({"interface", "qdisc", "port"})
 """Kinds whose settings may be a property of a link. Sysctls are not: hosts do not forward, and their leaves do."""
 _PRESENCE: Final = frozenset({"sysctl", "qdisc", "filter", "nft", "rule"})
 """Kinds whose objects all siblings have in common."""
+_QUEUEING: Final = frozenset({"filter", "qdisc"})
+"""Kinds of which an interface without a cable has no more than its siblings, like the tunnel of a network."""
 _OF_PROTOCOL: Final = ("bridge_id", "root_id", "root_port", "root_path_cost", "pool", "port state", "port root_id",
                        "port bridge_id", "port root_path_cost", "port cost", "port no", "port id",
                        "port designated_port", "port designated_cost", "active_slave", "port queue_id",
@@ -86,9 +88,13 @@ def of_siblings(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
             there = slots.get((peer.node, peer.interface), {}) if peer else {}
             differing = _of_settings(slot[0], objects, expected, there)
             found += [each for each in differing if not (role.endswith(_ANY_NAME) and each.field in _OF_NETWORK)]
-            if peer is not None or slot[1] in {"", "lo"}:
-                hidden = unread_kinds(state.nodes[slot[0]])
-                found += [each for each in _of_presence(slot, objects, expected) if each.kind not in hidden]
+            whole = peer is not None or slot[1] in {"", "lo"}
+            hidden = unread_kinds(state.nodes[slot[0]])
+            found += [
+                each
+                for each in _of_presence(slot, objects, expected)
+                if each.kind not in hidden and (whole or (each.kind in _QUEUEING and each.value == PRESENT))
+            ]
     return found
 
 

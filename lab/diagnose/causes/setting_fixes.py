@@ -341,14 +341,23 @@ def _of_address(setting: DifferingSetting, words: list[str]) -> str:
         return f"ip address add {words[0]} dev {words[1]}"
     if setting.setting == PREFIX_LENGTH and len(words) > 1:
         wanted = f"{words[0].partition('/')[0]}/{setting.expected}"
-        typed = "; ".join(
-            shlex.join(["ip", "address", verb, each, "dev", words[1]])
-            for verb, each in (("add", wanted), ("del", words[0]))
-        )
-        return f"rocelab exec {setting.node} -- sh -c {shlex.quote(typed)}"
+        return _of_prefix_length(setting.node, words, wanted)
     owned = setting.setting == "owner" and (words[1:] == ["lo"] or setting.expected not in _NO_OWNER)
     extra = is_new(setting) or owned
     return f"ip address del {words[0]} dev {words[1]}" if extra and len(words) > 1 else ""
+
+
+def _of_prefix_length(node: str, words: Sequence[str], wanted: str) -> str:
+    """Return how to replace an address. The old one goes first: its GID goes with it, and so do its routes."""
+    dev = ["dev", words[1]]
+    change = [["ip", "address", "del", words[0], *dev], ["ip", "address", "add", wanted, *dev]]
+    if ":" in wanted:
+        return f"rocelab exec {node} -- sh -c {shlex.quote('; '.join(map(shlex.join, change)))}"
+    shown = shlex.join(["ip", "route", "show", "default", *dev])
+    again = f'[ -z "$r" ] || ip route replace $r {shlex.join(dev)}'
+    return (
+        f"rocelab exec {node} -- sh -c {shlex.quote('; '.join([f'r=$({shown})', *map(shlex.join, change), again]))}"
+    )
 
 
 def _of_vlan(setting: DifferingSetting, words: list[str]) -> str:

@@ -515,8 +515,14 @@ def test_tunnels_and_gateways_of_other_networks_are_siblings(kind: str) -> None:
         learning = "yes" if leaf == "leaf2" else "no"
         device = InterfaceAudit(f"net{network}", kind, True, True, 4300, mac, "", 1000,
                                 {"learning": learning, "id": str(network if number else 30)})  # fmt: skip
-        nodes[leaf] = replace(nodes[leaf], interfaces=(*nodes[leaf].interfaces, device))
+        hook = QdiscAudit(device.name, "ffff:fff1", "clsact", "ffff:", {}, {})
+        nodes[leaf] = replace(
+            nodes[leaf],
+            interfaces=(*nodes[leaf].interfaces, device),
+            qdiscs=(*nodes[leaf].qdiscs, *([hook] if leaf == "leaf3" else [])),
+        )
     found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
     assert [(each.node, each.object, each.field, each.value, each.expected) for each in found] == [
-        ("leaf2", "interface net10", "learning", "yes", "no")
+        ("leaf2", "interface net10", "learning", "yes", "no"),
+        ("leaf3", "qdisc net20 ffff:fff1", "presence", "present", "absent"),
     ]
