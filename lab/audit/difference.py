@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lab.audit.objects.kernel_objects import AddressAudit, InterfaceAudit, RouteAudit
+from lab.audit.objects.kernel_objects import AddressAudit, FdbAudit, InterfaceAudit, RouteAudit, VlanAudit
 from lab.audit.objects.routing_objects import BfdSessionAudit, BgpSessionAudit, FrrLineAudit
 from lab.audit.placement import interface_of
 
@@ -160,6 +160,8 @@ class _MovedInterfaces:
     """With another state: the kernel adds or removes their link-local addresses and routes."""
     addressed: frozenset[str]
     """With another address: the kernel adds or removes its routes."""
+    in_vlans: frozenset[tuple[str, str]]
+    """With the VLANs that they are new in, or gone from: the kernel adds or removes the entry of their own MAC."""
 
 
 def _moved_interfaces(
@@ -179,6 +181,7 @@ def _moved_interfaces(
         whole=frozenset(each.name for each in changed if isinstance(each, InterfaceAudit)),
         down=frozenset(down),
         addressed=frozenset(each.interface for each in changed if isinstance(each, AddressAudit)),
+        in_vlans=frozenset((each.interface, str(each.vlan)) for each in changed if isinstance(each, VlanAudit)),
     )
 
 
@@ -189,6 +192,8 @@ def _follows(moved: _MovedInterfaces, *states: AuditedObject) -> bool:
         return True
     if isinstance(first, AddressAudit):
         return first.scope == "link" and first.interface in moved.down
+    if isinstance(first, FdbAudit):
+        return (first.interface, first.vlan) in moved.in_vlans
     routes = [each for each in states if isinstance(each, RouteAudit)]
     if not routes or any(each.protocol != "kernel" for each in routes):
         return False

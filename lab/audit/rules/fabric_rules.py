@@ -30,6 +30,7 @@ from lab.audit.rules.route_rules import (
 )
 from lab.audit.rules.route_widths import of_widths
 from lab.audit.rules.session_rules import of_advertisements, of_bfd, of_sessions
+from lab.audit.rules.vlan_rules import of_vlans
 
 if TYPE_CHECKING:
     from lab.audit.audited import FabricAudit
@@ -60,6 +61,6 @@ def of_rules(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
         *found, *of_owners(state, placement), *of_overrides(state, placement), *of_widths(state, placement.topology),
         *of_defaults(state, placement), *of_hop_limits(state, placement), *of_sources(state, placement),
         *of_router_ids(state, placement), *of_macs(state, placement), *of_missing_addresses(state, placement),
-        *of_fewer_addresses(state, placement), *of_prefix_lengths(state, placement),
+        *of_fewer_addresses(state, placement), *of_prefix_lengths(state, placement), *of_vlans(state, placement),
         *of_sharing(state, placement),
     ]  # fmt: skip

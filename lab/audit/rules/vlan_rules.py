@@ -1,0 +1,77 @@
+"""Rules about VLANs: a host is in the VLAN whose gateways, or whose other hosts, are in its network."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from ipaddress import ip_interface
+from typing import TYPE_CHECKING, Final
+
+from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, described
+from lab.audit.objects.kernel_objects import VlanAudit
+from lab.audit.placement import is_of_most
+from lab.audit.rules.route_widths import RULE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from ipaddress import IPv4Network, IPv6Network
+
+    from lab.audit.audited import FabricAudit
+    from lab.audit.placement import FabricRoles
+
+_UNTAGGED: Final = ("PVID", "Egress Untagged")
+
+
+def of_vlans(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield switch ports in a VLAN with other networks than those of the host behind it, and ports in no VLAN.
+
+    The right VLAN is the only one whose gateways are in the networks of the host. If that is known from one address
+    only, the address can be the wrong one as well. Ports with tagged VLANs only are left out.
+    """
+    gateways = _networks_of_gateways(state, placement)
+    ports = [
+        (name, each.name) for name, node in state.nodes.items() for each in node.interfaces
+        if each.master and gateways and _is_to_a_host(name, each.name, placement)
+    ]  # fmt: skip
+    having = {port: _vlans_of(*port, state) for port in ports}
+    usual = Counter(any("PVID" in each.flags for each in vlans) for vlans in having.values())
+    for (name, port), vlans in having.items():
+        peer = placement.peers[name, port]
+        host = state.nodes.get(peer.node)
+        own = [each for each in host.addresses if each.interface == peer.interface] if host is not None else []
+        own = [each for each in own if each.scope == "global"]
+        mine = [ip_interface(each.address).network for each in own]
+        pvid = next((each for each in vlans if "PVID" in each.flags), None)
+        fits = [vlan for vlan, known in gateways.items() if any(map(known.__contains__, mine))]
+        if len(fits) != 1 or (pvid is None and (vlans or not is_of_most(usual[True], len(ports)))):
+            continue
+        if pvid is not None and (pvid.vlan not in gateways or pvid.vlan == fits[0]):
+            continue
+        right = VlanAudit(port, fits[0], _UNTAGGED)
+        yield Difference.of(name, right, PRESENCE, ABSENT, described(right), RULE)
+        if pvid is not None:
+            yield Difference.of(name, pvid, PRESENCE, PRESENT, ABSENT, RULE)
+            if len(mine) == 1:
+                yield Difference.of(peer.node, own[0], "network", str(mine[0]), f"one of VLAN {pvid.vlan}", RULE)
+
+
+def _networks_of_gateways(state: FabricAudit, placement: FabricRoles) -> dict[int, set[IPv4Network | IPv6Network]]:
+    """Return the networks of the gateways of each VLAN, at any switch."""
+    found: dict[int, set[IPv4Network | IPv6Network]] = defaultdict(set)
+    for name, node in state.nodes.items():
+        if not placement.topology.node(name).role.is_switch:
+            continue
+        tags = {each.name: each.options.get("id", "") for each in node.interfaces if each.kind == "vlan"}
+        for each in node.addresses:
+            if each.scope == "global" and (tag := tags.get(each.interface, "")).isdigit():
+                found[int(tag)].add(ip_interface(each.address).network)
+    return dict(found)
+
+
+def _is_to_a_host(node: str, port: str, placement: FabricRoles) -> bool:
+    peer = placement.peers.get((node, port))
+    here = placement.topology.node(node).role.is_switch
+    return peer is not None and here and not placement.topology.node(peer.node).role.is_switch
+
+
+def _vlans_of(node: str, port: str, state: FabricAudit) -> list[VlanAudit]:
+    return [each for each in state.nodes[node].vlans if each.interface == port]

@@ -1,0 +1,84 @@
+"""VLANs of switch ports, by the networks of the hosts behind them and of the gateways."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lab.audit.audited import FabricAudit, NodeAudit
+from lab.audit.difference import compare
+from lab.audit.objects.kernel_objects import AddressAudit, FdbAudit, InterfaceAudit, VlanAudit
+from lab.audit.without_plan import differences_without_plan
+from tests.unit.audit.made_fabric import STATE, TOPOLOGY
+
+UNTAGGED = ("PVID", "Egress Untagged")
+
+
+def differing(vlans: tuple[VlanAudit, ...], *addresses: str) -> list[tuple[str, str, str]]:
+    """What differs if h5's port has these VLANs: hosts are in VLAN 10 or 20, each with a gateway at each leaf."""
+    nodes = dict(STATE.nodes)
+    for number in range(1, 9):
+        own = (f"10.9.{_vlan(number)}.{number}/24", f"fd00:{_vlan(number)}::{number}/64")
+        own = addresses if number == 5 and addresses else own
+        nodes[f"h{number}"] = replace(
+            nodes[f"h{number}"], addresses=tuple(AddressAudit("eth1", each, "global") for each in own)
+        )
+    for leaf in range(1, 5):
+        node = nodes[f"leaf{leaf}"]
+        ports = {f"swp{port + 2}": 2 * leaf - 2 + port for port in (1, 2)}
+        nodes[node.name] = replace(
+            node,
+            interfaces=(
+                *(replace(each, master="bridge") if each.name in ports else each for each in node.interfaces),
+                *(InterfaceAudit(f"vlan{vlan}", "vlan", True, True, 9000, "", "", 1000, {"id": str(vlan)})
+                  for vlan in (10, 20)),
+            ),
+            addresses=(
+                *node.addresses,
+                *(AddressAudit(f"vlan{vlan}", f"10.9.{vlan}.254/24", "global") for vlan in (10, 20)),
+                *(AddressAudit(f"vlan{vlan}", f"fd00:{vlan}::254/64", "global") for vlan in (10, 20)),
+            ),
+            vlans=tuple(
+                each
+                for port, host in ports.items()
+                for each in (vlans if host == 5 else (VlanAudit(port, _vlan(host), UNTAGGED),))
+            ),
+        )  # fmt: skip
+    found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+    return [(each.node, each.object, each.value) for each in found]
+
+
+def _vlan(host: int) -> int:
+    return 10 if host < 7 else 20
+
+
+def test_a_port_in_the_vlan_of_another_network_is_named() -> None:
+    right, wrong = (VlanAudit("swp3", vlan, UNTAGGED) for vlan in (10, 20))
+    assert differing((right,)) == []
+    assert differing((wrong,)) == [("leaf3", "vlan 10 swp3", "absent"), ("leaf3", "vlan 20 swp3", "present")]
+    assert differing(()) == [("leaf3", "vlan 10 swp3", "absent")]
+    assert differing((VlanAudit("swp3", 10, ()),)) == [], "the host can send tagged frames"
+
+
+def test_with_one_address_either_that_or_the_vlan_is_wrong() -> None:
+    found = differing((VlanAudit("swp3", 20, UNTAGGED),), "10.9.10.5/24")
+    assert [each for each in found if each[1].startswith(("vlan", "address 10"))] == [
+        ("leaf3", "vlan 10 swp3", "absent"),
+        ("leaf3", "vlan 20 swp3", "present"),
+        ("h5", "address 10.9.10.5/24 eth1", "10.9.10.0/24"),
+    ]
+    outside = differing((VlanAudit("swp3", 20, UNTAGGED),), "192.0.2.1/24")
+    assert not [each for each in outside if each[1].startswith("vlan")], "no VLAN has its network"
+
+
+@pytest.mark.parametrize(("vlan", "named"), [("20", []), ("7", ["fdb 02:00:00:00:00:01 swp3 7"])])
+def test_the_entry_of_a_port_s_own_mac_follows_its_vlan(vlan: str, named: list[str]) -> None:
+    def leaf(number: int, of_vlan: str) -> FabricAudit:
+        entry = FdbAudit("02:00:00:00:00:01", "swp3", of_vlan, "", "", permanent=True, flags=())
+        node = NodeAudit("leaf1", "leaf", vlans=(VlanAudit("swp3", number, UNTAGGED),), fdb=(entry,))
+        return FabricAudit("f", {"leaf1": node})
+
+    found = compare(leaf(20, vlan), leaf(10, "10"))
+    assert [each.object for each in found if each.kind == "fdb"] == named
+    assert [each.object for each in found if each.kind == "vlan"] == ["vlan 10 swp3", "vlan 20 swp3"]
