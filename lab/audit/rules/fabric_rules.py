@@ -26,6 +26,7 @@ from lab.audit.rules.route_rules import (
     of_overrides,
     of_route_mtus,
     of_sources,
+    of_vrf_rules,
     proxied_gateways,
 )
 from lab.audit.rules.route_widths import of_widths
@@ -52,6 +53,7 @@ def of_rules(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
         found += of_advertisements(node, state, placement)
         found += of_gateways(node, state, placement, gateways.get(node.name, ()))
         found += of_route_mtus(node, placement)
+        found += of_vrf_rules(node)
         found += of_neighbours(node, state, placement, proxies)
         found += of_mapped_gateways(node, state, placement)
         found += of_unused_addresses(node, placement)

@@ -10,7 +10,7 @@ from ipaddress import collapse_addresses, ip_interface, ip_network
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference
-from lab.audit.objects.kernel_objects import DROPPING, MAIN
+from lab.audit.objects.kernel_objects import DROPPING, MAIN, RuleAudit
 from lab.audit.objects.routing_objects import MAPPED
 from lab.audit.placement import FEWEST, is_of_most
 from lab.audit.rules.route_widths import RULE
@@ -31,6 +31,10 @@ _ZEROCONF: Final = ip_network("169.254.0.0/16")
 _OWN_MTU: Final = re.compile(r'"mtu": (\d+)')
 """The MTU in the metrics of a route."""
 _OWN_HOP_LIMIT: Final = re.compile(r'"hoplimit": (\d+)')
+_OF_VRFS: Final = "l3mdev"
+"""The selector of the rule that looks up the tables of VRFs (ip-rule(8))."""
+_VRF_PRIORITY: Final = 1000
+"""FIB_RULE_PREF of that rule in the kernel's ``drivers/net/vrf.c``."""
 NO_LIMIT: Final = "none"
 """The hop limit of a route that has none of its own."""
 
@@ -427,3 +431,17 @@ def _precedes(route: RouteAudit, other: RouteAudit) -> bool:
 def _is_manual(route: RouteAudit) -> bool:
     """Return whether an administrator made a route, of whatever type: local ones take packets for others, too."""
     return route.protocol in _MANUAL
+
+
+def of_vrf_rules(node: NodeAudit) -> Iterator[Difference]:
+    """Yield the rule that looks up the tables of VRFs, for a node with VRFs that lacks it: no packet is routed there.
+
+    The kernel adds it for both IP versions with the first VRF.
+    """
+    if not any(each.kind == "vrf" for each in node.interfaces):
+        return
+    for family in ("inet", "inet6"):
+        mine = [each for each in node.rules if each.family == family]
+        if mine and not any(each.selector == _OF_VRFS for each in mine):
+            lost = RuleAudit(family=family, priority=_VRF_PRIORITY, selector=_OF_VRFS, action="")
+            yield Difference.of(node.name, lost, PRESENCE, ABSENT, PRESENT, RULE)

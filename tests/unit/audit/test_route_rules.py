@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.audit.objects.kernel_objects import NeighbourAudit, RouteAudit, RuleAudit
+from lab.audit.objects.kernel_objects import InterfaceAudit, NeighbourAudit, RouteAudit, RuleAudit
 from lab.audit.without_plan import differences_without_plan
 from tests.unit.audit.made_fabric import STATE, TOPOLOGY, changed
 
@@ -175,3 +175,22 @@ def test_a_missing_default_route_has_the_gateway_at_the_other_end_of_its_port() 
     (found,) = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
     assert (found.node, found.value) == ("h3", "absent")
     assert found.expected == "present: type unicast, protocol static, next hops via 10.0.0.4 dev eth1"
+
+
+def test_a_node_with_vrfs_has_the_rule_that_looks_up_their_tables() -> None:
+    rules = {
+        family: (RuleAudit(family, 1000, "l3mdev", ""), RuleAudit(family, 32_766, "", "lookup main"))
+        for family in ("inet", "inet6")
+    }
+    vrf = InterfaceAudit("blue", "vrf", True, True, 65_575, "", "", 1000)
+
+    def differing(*mine: RuleAudit, vrfs: tuple[InterfaceAudit, ...] = (vrf,)) -> list[tuple[str, str, str]]:
+        node = STATE.nodes["leaf2"]
+        node = replace(node, interfaces=(*node.interfaces, *vrfs), rules=mine)
+        found = differences_without_plan(replace(STATE, nodes={**STATE.nodes, "leaf2": node}), TOPOLOGY)
+        return [(each.node, each.object, each.value) for each in found if "l3mdev" in each.object]
+
+    whole = (*rules["inet"], *rules["inet6"])
+    assert differing(*whole) == differing(*rules["inet"][1:], vrfs=()) == []
+    assert differing(*whole[1:]) == [("leaf2", "rule inet 1000 l3mdev", "absent")]
+    assert differing(*whole[:2], whole[3]) == [("leaf2", "rule inet6 1000 l3mdev", "absent")]
