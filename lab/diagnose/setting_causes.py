@@ -157,7 +157,7 @@ def _of_shut_ports(cause: Found, shut: Sequence[DifferingSetting], at: float) ->
 
 
 def _narrowed(cause: Found, settings: Sequence[DifferingSetting], at: float) -> Found:
-    """Return a cause of which only one of several equal places has settings that it names, with that place."""
+    """Return a cause with the only one of several equal places that has settings that it names."""
     places = [each for each in cause.places if any(matches(each, _place_of(one)) for one in settings)]
     if cause.confidence >= _NEARBY or len(cause.places) < 2 or len(places) != 1:
         return cause

@@ -30,7 +30,7 @@ _SHARED: Final = frozenset({"interface", "qdisc", "port"})
 _PRESENCE: Final = frozenset({"sysctl", "qdisc", "filter", "nft", "rule"})
 """Kinds whose objects all siblings have in common."""
 _QUEUEING: Final = frozenset({"filter", "qdisc"})
-"""Kinds of which an interface without a cable has no more than its siblings, like the tunnel of a network."""
+"""Kinds of objects that are compared at interfaces without a cable as well, like tunnels, if they are new."""
 _OF_PROTOCOL: Final = ("bridge_id", "root_id", "root_port", "root_path_cost", "pool", "port state", "port root_id",
                        "port bridge_id", "port root_path_cost", "port cost", "port no", "port id",
                        "port designated_port", "port designated_cost", "active_slave", "port queue_id",
@@ -39,9 +39,9 @@ _OF_PROTOCOL: Final = ("bridge_id", "root_id", "root_port", "root_path_cost", "p
 _VRF_RULE: Final = "l3mdev"
 """In the rule that the kernel adds with the first VRF of a node."""
 _LOCAL: Final = "lookup local"
-"""The action of a rule that a node with VRFs has after theirs, and before all others without VRFs."""
+"""The action of a rule that comes after that of VRFs, and before all others on nodes without VRFs."""
 _OF_NETWORKS: Final = frozenset({"vxlan", "vlan"})
-"""Kinds of interfaces of which a node has one for each network."""
+"""Kinds of interfaces that exist once for each network."""
 _ANY_NAME: Final = " of any name"
 """The end of a role of interfaces for different networks."""
 _OF_NETWORK: Final = frozenset({"mac", "id", "master", "local", "group"})

@@ -352,7 +352,7 @@ def _of_prefix_length(node: str, words: Sequence[str], wanted: str) -> str:
     dev = ["dev", words[1]]
     change = [["ip", "address", "del", words[0], *dev], ["ip", "address", "add", wanted, *dev]]
     if ":" in wanted:
-        return f"rocelab exec {node} -- sh -c {shlex.quote('; '.join(map(shlex.join, change)))}"
+        return f"rocelab exec {node} -- sh -c {shlex.quote(' && '.join(map(shlex.join, change)))}"
     shown = shlex.join(["ip", "route", "show", "default", *dev])
     again = f'[ -z "$r" ] || ip route replace $r {shlex.join(dev)}'
     return (

@@ -112,10 +112,10 @@ if TYPE_CHECKING:
         (setting("leaf1", "vlan 10 swp3", interface="swp3", value="absent", expected="present: flags PVID, Egress "
          "Untagged"), "bridge vlan add vid 10 dev swp3 pvid untagged"),
         (setting("h1", "address 10.9.0.1/16 eth1", "prefix length", "eth1", value="16", expected="24"),
-         ("rocelab exec h1 -- sh -c 'r=$(ip route show default dev eth1); ip address del 10.9.0.1/16 dev eth1; ip "
-         """address add 10.9.0.1/24 dev eth1; [ -z "$r" ] || ip route replace $r dev eth1'""")),
+         ("rocelab exec h1 -- sh -c 'r=$(ip route show default dev eth1) && ip address del 10.9.0.1/16 dev eth1 && "
+         """ip address add 10.9.0.1/24 dev eth1 && [ -z "$r" ] || ip route replace $r dev eth1'""")),
         (setting("h1", "address fd00::1/48 eth1", "prefix length", "eth1", value="48", expected="64"),
-         "sh -c 'ip address del fd00::1/48 dev eth1; ip address add fd00::1/64 dev eth1'"),
+         "sh -c 'ip address del fd00::1/48 dev eth1 && ip address add fd00::1/64 dev eth1'"),
         (setting("leaf1", "interface vni7", "ttl", "vni7", value="1", expected="0"),
          "rocelab exec leaf1 -- ip link set vni7 type vxlan ttl auto"),
         (setting("leaf1", "interface vni7", "tos", "vni7", value="0", expected="0x1"),
