@@ -19,6 +19,7 @@ from lab.audit.rules.address_rules import (
     of_unused_addresses,
 )
 from lab.audit.rules.port_rules import of_links, of_port, of_sharing
+from lab.audit.rules.port_vlans import of_vlans
 from lab.audit.rules.route_rules import (
     of_defaults,
     of_gateways,
@@ -31,7 +32,6 @@ from lab.audit.rules.route_rules import (
 )
 from lab.audit.rules.route_widths import of_widths
 from lab.audit.rules.session_rules import of_advertisements, of_bfd, of_sessions
-from lab.audit.rules.vlan_rules import of_vlans
 
 if TYPE_CHECKING:
     from lab.audit.audited import FabricAudit
