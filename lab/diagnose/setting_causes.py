@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from lab.diagnose.route_paths import RoutePaths
     from lab.model.topology import Topology
 
+_OF_ONE_NETWORK: Final = frozenset({
+    "spine-as-bottleneck", "stale-neighbour", "duplicate-mac", "headroom-too-small", "acl-4791", "incast",
+})  # fmt: skip
+"""Causes that also show where hosts of several networks see each other's frames, and where frames loop."""
 _FEWER_PATHS: Final = "one-path-only"
 """The cause that is concluded from the number of next hops."""
 _OF_SESSIONS: Final = "session-differs"
@@ -104,7 +108,12 @@ def with_setting_causes(found: Diagnosis, paths: RoutePaths) -> Diagnosis:
         for name in names
     ]
     either = [replace(each, alternatives=tuple(name for name in names if name != each.cause)) for each in causes]
-    kept = [each for each in found.causes if not (each.fault and _is_explained(each, likely, topology))]
+    joined = any(_joins_networks(one) for each in likely for one in each.settings)
+    kept = [
+        each
+        for each in found.causes
+        if not (each.fault and (_is_explained(each, likely, topology) or (joined and each.cause in _OF_ONE_NETWORK)))
+    ]
     if best < _AT_ITS_PLACE and any(each.fault and each.cause in INFERRED for each in kept):
         return found  # it names a place of the packets, and these settings do not reach it
     ordered = sorted([*either, *kept], key=lambda each: (not each.fault, -each.confidence))
@@ -384,6 +393,11 @@ def _is_named(suspects: _Suspects, causes: Iterable[Found]) -> bool:
         each.cause in suspects.kind.same and any(matches(place, suspects.place) for place in each.places)
         for each in causes
     )
+
+
+def _joins_networks(setting: DifferingSetting) -> bool:
+    """Return whether a bridge ignores VLANs: it joins all networks, floods between their tunnels, and frames loop."""
+    return setting.kind == "interface" and (setting.setting, setting.value) == ("vlan_filtering", "0")
 
 
 def _is_explained(cause: Found, likely: Iterable[_Suspects], topology: Topology) -> bool:

@@ -355,9 +355,8 @@ def _of_prefix_length(node: str, words: Sequence[str], wanted: str) -> str:
         return f"rocelab exec {node} -- sh -c {shlex.quote(' && '.join(map(shlex.join, change)))}"
     shown = shlex.join(["ip", "route", "show", "default", *dev])
     again = f'[ -z "$r" ] || ip route replace $r {shlex.join(dev)}'
-    return (
-        f"rocelab exec {node} -- sh -c {shlex.quote('; '.join([f'r=$({shown})', *map(shlex.join, change), again]))}"
-    )
+    typed = " && ".join([f"r=$({shown})", *map(shlex.join, change), again])
+    return f"rocelab exec {node} -- sh -c {shlex.quote(typed)}"
 
 
 def _of_vlan(setting: DifferingSetting, words: list[str]) -> str:

@@ -136,8 +136,8 @@ def of_tenants(changes: dict[str, tuple[AddressAudit, ...]]) -> list[tuple[str, 
     nodes = dict(STATE.nodes)
     for number in range(1, 9):
         vlan = 30 if number < 3 else 10
-        own = (AddressAudit("eth1", f"10.9.{vlan}.{number}/24", "global"),)
-        own += (AddressAudit("eth1", f"fd00:10::{number}/64", "global"),) if vlan == 10 else ()
+        names = (f"10.9.{vlan}.{number}/24", *([f"fd00:10::{number}/64"] if vlan == 10 else []))
+        own = tuple(AddressAudit("eth1", each, "global") for each in names)
         nodes[f"h{number}"] = replace(nodes[f"h{number}"], addresses=changes.get(f"h{number}", own))
     for leaf in ("leaf1", "leaf2", "leaf3", "leaf4"):
         vlan = 30 if leaf == "leaf1" else 10

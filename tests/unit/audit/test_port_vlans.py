@@ -19,8 +19,8 @@ def differing(vlans: tuple[VlanAudit, ...], *addresses: str) -> list[tuple[str, 
     """What differs if h5's port has these VLANs: hosts are in VLAN 10 or 20, each with a gateway at each leaf."""
     nodes = dict(STATE.nodes)
     for number in range(1, 9):
-        own = (f"10.9.{_vlan(number)}.{number}/24", f"fd00:{_vlan(number)}::{number}/64")
-        own = addresses if number == 5 and addresses else own
+        planned = (f"10.9.{_vlan(number)}.{number}/24", f"fd00:{_vlan(number)}::{number}/64")
+        own = addresses if number == 5 and addresses else planned
         nodes[f"h{number}"] = replace(
             nodes[f"h{number}"], addresses=tuple(AddressAudit("eth1", each, "global") for each in own)
         )

@@ -631,3 +631,14 @@ def test_interfaces_of_a_node_without_a_cable_are_one_place() -> None:
     assert named(diagnosed(small[:1], "leaf1")) == [("mtu-differs", ("leaf1:vni7",), 0.93)]
     assert named(diagnosed(small[:3], "leaf1")) == [("mtu-differs", ("leaf1",), 0.93)]
     assert named(diagnosed(small, "leaf1")) == [("mtu-differs", ("leaf1", "leaf1:swp3"), 0.93)]
+
+
+def test_a_bridge_that_ignores_vlans_explains_floods_and_addresses_of_other_networks() -> None:
+    """Frames loop between the tunnels of all networks, and two tenants can have the same addresses."""
+    flood, stale = cause("spine-as-bottleneck", "h2:eth1", 0.99), cause("stale-neighbour", "h4:eth1", 0.96)
+    mixed = setting("leaf1", "interface bridge", "vlan_filtering", "bridge", value="0", expected="1")
+    found = diagnosed([mixed], "h1:eth1", "leaf1", causes=[flood, stale])
+    assert named(found) == [("bridge-differs", ("leaf1:bridge",), 0.93)]
+    learning = replace(mixed, setting="learning", value="no", expected="yes")
+    found = diagnosed([learning], "h1:eth1", "leaf1", causes=[flood, stale])
+    assert [each.cause for each in found.causes][:2] == ["spine-as-bottleneck", "stale-neighbour"]
