@@ -50,7 +50,10 @@ ALERTS: Final = {
         "WatchdogDrops",
     ),
     "Congestion control": ("CongestionWithoutCnps", "CnpsIgnored", "CnpsLost", "PausesWithoutMarks"),
-    "Routing and links": ("BgpPeerDown", "BfdPeerDown", "RoutingDaemonDown", "RdmaPortDown", "NetworkPortDown"),
+    "Routing and links": (
+        "BgpPeerDown", "BfdPeerDown", "RoutingDaemonDown", "RdmaPortDown", "NetworkPortDown", "DuplicateMac",
+        "FloodsFillPort",
+    ),
     "Jobs": ("StragglerRank",),
 }  # fmt: skip
 """The alerts of each row. PausesSpread has the expression of PortPausedWithoutEnd.
@@ -81,7 +84,7 @@ VIEWS: Final = {
         ),
     ),
     "Traffic and buffers": (
-        View("Utilisation of uplinks", "percentunit", "uplink:utilisation:rate1m", "{{instance}}:{{device}}"),
+        View("Utilisation of uplinks", "percentunit", "uplink:utilisation:rate30s", "{{instance}}:{{device}}"),
         View(
             "RDMA received",
             "bps",

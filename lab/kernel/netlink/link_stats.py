@@ -27,7 +27,7 @@ FIELDS: Final = (
     "rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped",
 )  # fmt: skip
 """The first fields of struct rtnl_link_stats64, with the names of ``ip -s link``."""
-_IFLA_EXT_MASK: Final = 29
+_IFLA_ADDRESS, _IFLA_EXT_MASK = 1, 29
 _ATTRIBUTE: Final = struct.Struct("=HHI")  # nlattr with a u32
 _SKIP_STATS: Final = 8
 """RTEXT_FILTER_SKIP_STATS: without counters, which make up most of an answer."""
@@ -59,10 +59,11 @@ class LinkStats:
 
 @dataclass(frozen=True, slots=True)
 class LinkState:
-    """An interface as ``ip link`` shows it: whether its operational state is up (RFC 2863), and its MTU in bytes."""
+    """An interface as ``ip link`` shows it: whether its operational state is up (RFC 2863), MTU in bytes, and MAC."""
 
     up: bool
     mtu: int
+    mac: str = ""
 
 
 class LinkStates:
@@ -78,7 +79,8 @@ class LinkStates:
         for content in self._client.dump(GETLINK, _STATES_REQUEST):
             link = attributes(content[IFINFOMSG.size :])
             up = link[IFLA_OPERSTATE][0] == OPERATIONAL
-            found[text(link[IFLA_IFNAME])] = LinkState(up, _U32.unpack(link[IFLA_MTU])[0])
+            mac = link.get(_IFLA_ADDRESS, b"").hex(":")
+            found[text(link[IFLA_IFNAME])] = LinkState(up, _U32.unpack(link[IFLA_MTU])[0], mac)
         return found
 
     def close(self) -> None:

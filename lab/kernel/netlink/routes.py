@@ -14,11 +14,12 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lab.kernel.netlink.client import dump
-from lab.kernel.netlink.netlink_events import EventGroup, listener
+from lab.kernel.netlink.client import NetlinkClient, dump, netlink_socket
+from lab.kernel.netlink.netlink_events import EventGroup, listener, take
+from lab.kernel.netlink.nlmsg import attributes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
 
     from lab.kernel.netlink.nlmsg import Attributes
@@ -32,13 +33,17 @@ _ROUTES: Final = EventGroup.IPV4_MULTICAST_ROUTE | EventGroup.IPV4_ROUTE | Event
 # From <linux/rtnetlink.h>.
 _GETROUTE: Final = 26
 _RTMSG: Final = struct.Struct("=BBBBBBBBI")
-_RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_TABLE = 4, 5, 6, 15
+_NEXT_HOP: Final = struct.Struct("=HBBi")
+_RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_MULTIPATH, _RTA_TABLE = 1, 4, 5, 6, 9, 15
 _UNICAST: Final = 1
 _REFUSING: Final = frozenset({6, 7, 8})
 """RTN_BLACKHOLE, RTN_UNREACHABLE and RTN_PROHIBIT."""
 _MAIN_TABLE: Final = 254
 _RTM_F_CLONED: Final = 0x200
 _U32: Final = struct.Struct("=I")
+_I32: Final = struct.Struct("=i")
+_FIB_TYPES: Final = frozenset({_UNICAST, *_REFUSING, 9})
+"""Types of routes that forward or refuse packets; 9 is RTN_THROW."""
 
 
 def routes(namespace: Namespace, protocol: str = "bgp") -> dict[str, frozenset[str]]:
@@ -158,3 +163,71 @@ def _drain(link: socket.socket) -> None:
         except OSError as error:
             if error.errno != errno.ENOBUFS:  # some events were lost, which is a change, too
                 raise
+
+
+@dataclass(frozen=True, slots=True)
+class FibRoute:
+    """A route: its prefix, and its next hops. IPv6 routes of links (``fe80::/64``) are no routes here."""
+
+    prefix: str
+    hops: frozenset[str]
+    """Names of outgoing interfaces, or their indices."""
+
+    @property
+    def version(self) -> int:
+        """IP version, 4 or 6."""
+        return 6 if ":" in self.prefix else 4
+
+
+def is_of_link(prefix: str) -> bool:
+    """Whether a prefix is one that each IPv6 interface has: of link-local or multicast addresses."""
+    return prefix.startswith(("fe80:", "ff00:"))
+
+
+class FibReader:
+    """Reads the main table of one namespace."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        """Open the sockets in the namespace. Raises OperationFailed if the namespace is gone."""
+        self._routes: list[FibRoute] | None = None
+        with contextlib.ExitStack() as opened:
+            groups = EventGroup.IPV4_ROUTE | EventGroup.IPV6_ROUTE | EventGroup.LINK
+            self._events = opened.enter_context(listener(namespace, groups))
+            self._client = opened.enter_context(NetlinkClient(namespace.inside(netlink_socket)))
+            self._opened = opened.pop_all()
+
+    def read(self) -> list[FibRoute]:
+        """Return all routes. Raises OSError if the kernel refuses.
+
+        Linux removes IPv4 routes of a link that goes down without an event for each, so that links count as a change.
+        """
+        pending, lost = take(self._events)
+        if self._routes is None or pending or lost:
+            self._routes = list(_fib_routes(self._client))
+        return self._routes
+
+    def close(self) -> None:
+        """Close the sockets."""
+        self._opened.close()
+
+
+def _fib_routes(client: NetlinkClient) -> Iterator[FibRoute]:
+    for content in client.dump(_GETROUTE, bytes(_RTMSG.size)):
+        family, length, _, _, table, _, _, kind, flags = _RTMSG.unpack_from(content)
+        if table != _MAIN_TABLE or kind not in _FIB_TYPES or flags & _RTM_F_CLONED:
+            continue
+        found = attributes(content[_RTMSG.size :])
+        wide = 4 if family == socket.AF_INET else 16
+        prefix = f"{ip_address(found.get(_RTA_DST, bytes(wide)))}/{length}"
+        if not is_of_link(prefix):
+            yield FibRoute(prefix, frozenset(_next_hops(found)))
+
+
+def _next_hops(found: Attributes) -> Iterator[str]:
+    if _RTA_OIF in found:
+        yield str(_I32.unpack(found[_RTA_OIF])[0])
+    data = found.get(_RTA_MULTIPATH, b"")
+    while len(data) >= _NEXT_HOP.size:
+        length, _, _, index = _NEXT_HOP.unpack_from(data)
+        yield str(index)
+        data = data[max(_NEXT_HOP.size, (length + 3) & ~3) :]

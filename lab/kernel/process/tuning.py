@@ -30,6 +30,8 @@ _WORDS: Final = 8
 """Maximum number of feature words: Linux 7 has two."""
 _UNSUPPORTED: Final = 95
 _OF_INTERFACES: Final = ("net/ipv4/conf", "net/ipv4/neigh", "net/ipv6/conf", "net/ipv6/neigh")
+_ROOM: Final = 64
+"""Bytes of a value."""
 _NO_SETTINGS: Final = frozenset({"stable_secret", "mtu"})
 """Files of IPv6: the first cannot be read before it is set, and the second follows the interface's MTU."""
 
@@ -42,6 +44,22 @@ def has_sysctl(name: str) -> bool:
 def read_sysctls(names: Iterable[str]) -> dict[str, str]:
     """Return the values of sysctls, by path."""
     return {name: Path("/proc/sys", name).read_text(encoding="ascii").strip() for name in names}
+
+
+def open_sysctl(name: str) -> int | None:
+    """Open a sysctl of the calling thread's namespace for repeated reads; None if the kernel lacks it.
+
+    The open file shows the values of this namespace to each thread.
+    """
+    try:
+        return os.open(Path("/proc/sys", name), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+
+
+def read_again(opened: int) -> str:
+    """Return the current value of an open sysctl."""
+    return os.pread(opened, _ROOM, 0).decode("ascii").strip()
 
 
 def interface_sysctls(interface: str) -> dict[str, str]:

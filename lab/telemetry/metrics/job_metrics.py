@@ -43,3 +43,4 @@ def step_values(ranks: Iterable[RankState]) -> Iterator[tuple[MetricFamily, Labe
         yield families.STEP_COMMUNICATION, labels, each.step_time * each.share
         yield families.STEP_WAITING, labels, each.waiting
         yield families.STEP_LATENESS, labels, each.late
+        yield families.JOB_RANK, (*labels, each.interface), 1.0

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lab.telemetry.store.sample_layout import CounterTable
 
 _NS: Final = 10**9
-_DESCRIPTORS: Final = 24
+_DESCRIPTORS: Final = 30
 """The most descriptors for each node: its counters, and its daemons."""
 
 
@@ -106,7 +106,11 @@ class LiveMetrics:
                 fabric.topology,
                 fabric.qos,
             )
-            self._routing = RoutingMetrics({node.name: fabric.router(node.name) for node in fabric.topology.switches})
+            overlay = fabric.topology.overlay
+            self._routing = RoutingMetrics(
+                {node.name: fabric.router(node.name) for node in fabric.topology.switches},
+                evpn=overlay is not None and not overlay.plain,
+            )
             self._opened.callback(self._routing.close)
             self._settings = SettingMetrics(fabric)
             self._opened.callback(self._settings.close)

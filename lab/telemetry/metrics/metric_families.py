@@ -338,6 +338,42 @@ COLLECTOR_UP: Final = MetricFamily(
     source="bgpd, bfdd and zebra: an answer",
     owner=MetricOwner.SWITCHES,
 )
+ROUTES: Final = MetricFamily(
+    name="frr_route_total_fib",
+    kind=_GAUGE,
+    exporter="frr_exporter",
+    help="routes of the VRF default in the forwarding table",
+    labels=dict.fromkeys(("afi", "vrf"), ""),
+    source="ip route: prefixes",
+    owner=MetricOwner.SWITCHES,
+)
+NEXT_HOP_MEMBERS: Final = MetricFamily(
+    name="sonic_crm_stats_nexthop_group_member_used",
+    kind=_GAUGE,
+    exporter=_SAI,
+    help="next hops in groups of equal-cost paths; routes with the same next hops share a group",
+    labels={},
+    source="ip route: nexthop",
+    owner=MetricOwner.SWITCHES,
+)
+DUPLICATE_MACS: Final = MetricFamily(
+    name="rocelab_evpn_duplicate_macs",
+    kind=_GAUGE,
+    exporter="rocelab",
+    help="MAC addresses that moved between leaves so often that zebra flags them (RFC 7432 section 15.1)",
+    labels={"vni": ""},
+    source="show evpn mac vni all duplicate: numMacs",
+    owner=MetricOwner.SWITCHES,
+)
+SEGMENT_VTEPS: Final = MetricFamily(
+    name="rocelab_evpn_segment_vteps",
+    kind=_GAUGE,
+    exporter="rocelab",
+    help="other leaves with the Ethernet segment of this bond",
+    labels={"device": ""},
+    source="show evpn es: vteps",
+    owner=MetricOwner.SWITCHES,
+)
 VIRTUAL_SECONDS: Final = MetricFamily(
     name="rocelab_virtual_seconds_total",
     kind=_COUNTER,
@@ -372,6 +408,14 @@ PORT_UP: Final = _of_setting(
 PORT_MTU: Final = _of_setting(
     "node_network_mtu_bytes", "node_exporter", "the largest packet of the interface", "ip link: mtu"
 )
+PORT_INFO: Final = MetricFamily(
+    name="node_network_info",
+    kind=_GAUGE,
+    exporter="node_exporter",
+    help="1 for the MAC address of the interface, of ports and VLAN interfaces",
+    labels=dict.fromkeys(("device", "address"), ""),
+    source="ip link: address",
+)
 PORT_SPEED: Final = _of_setting(
     "node_network_speed_bytes", "node_exporter", "rate of the link in bytes a second", "rocelab qos show: rate"
 )
@@ -385,6 +429,19 @@ ECN_MINIMUM: Final = _of_setting(
 ECN_MAXIMUM: Final = _of_setting(
     "sonic_wred_green_max_threshold_bytes", _SAI, "depth from which it marks every packet", f"{_ECN}.kmax", "queue"
 )
+HASH_POLICY: Final = MetricFamily(
+    name="node_sysctl_net_ipv4_fib_multipath_hash_policy",
+    kind=_GAUGE,
+    exporter="node_exporter",
+    help="fields of the hash that chooses an equal-cost path: 0 is addresses, 1 also ports, 3 chosen ones",
+    labels={},
+    source="sysctl: net.ipv4.fib_multipath_hash_policy",
+    owner=MetricOwner.SWITCHES,
+)
+ECN_PROBABILITY: Final = _of_setting(
+    "sonic_wred_ecn_green_mark_probability", _SAI, "percentage of packets marked at the upper threshold",
+    f"{_ECN}.pmax", "queue",
+)  # fmt: skip
 CC_REGISTER: Final = _of_setting(
     "rocelab_cc_register", "rocelab", "a register of the NIC's congestion control: seconds, bit/s or bytes",
     "rocelab qos show: nic.cc", "register",
@@ -411,10 +468,21 @@ STEP_WAITING: Final = _of_job(
 STEP_LATENESS: Final = _of_job(
     "rocelab_job_step_late_seconds", "begin of the rank's communication after that of the median rank", "late"
 )
+JOB_RANK: Final = MetricFamily(
+    name="rocelab_job_rank_info",
+    kind=_GAUGE,
+    exporter="rocelab",
+    help="1 for the NIC of the rank",
+    labels=dict.fromkeys(("job", "rank", "device"), ""),
+    source="rocelab job train: NIC",
+    owner=MetricOwner.HOSTS,
+)
 FAMILIES: Final = (
     VIRTUAL_SECONDS, *_of_nics(), *_of_devices(), *_of_networks(), *_of_switches(),
-    BGP_STATE, BGP_UPTIME, BGP_RECEIVED, BGP_SENT, REMOTE_VTEPS, BFD_STATE, BFD_UPTIME, COLLECTOR_UP,
-    PORT_UP, PORT_MTU, PORT_SPEED, ECN_MODE, ECN_MINIMUM, ECN_MAXIMUM, CC_REGISTER,
-    STEP_SECONDS, STEP_COMMUNICATION, STEP_WAITING, STEP_LATENESS,
+    BGP_STATE, BGP_UPTIME, BGP_RECEIVED, BGP_SENT, REMOTE_VTEPS, DUPLICATE_MACS, SEGMENT_VTEPS,
+    BFD_STATE, BFD_UPTIME, COLLECTOR_UP,
+    ROUTES, NEXT_HOP_MEMBERS, HASH_POLICY, PORT_UP, PORT_MTU, PORT_INFO, PORT_SPEED,
+    ECN_MODE, ECN_MINIMUM, ECN_MAXIMUM, ECN_PROBABILITY, CC_REGISTER,
+    STEP_SECONDS, STEP_COMMUNICATION, STEP_WAITING, STEP_LATENESS, JOB_RANK,
 )  # fmt: skip
 """All families, in the order of the output."""

@@ -30,15 +30,29 @@ TIMEOUT: Final = 2.0
 _FAMILY: Final = re.compile(r"(?P<afi>ipv4|ipv6|l2Vpn)(?P<safi>\w+)")
 _STATES: Final = {"Established": 1.0, "Idle (Admin)": 2.0}
 _MS: Final = 1e-3
+DUPLICATES: Final = "show evpn mac vni all duplicate json"
+"""zebra's command for MAC addresses that it flags as duplicates."""
+SEGMENTS: Final = "show evpn es json"
+"""zebra's command for Ethernet segments."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """A command of a daemon, and the parser of its answer."""
+
+    daemon: str
+    command: str
+    parser: Callable[[str, Any], Found]
 
 
 @dataclass
 class _Daemon:
-    """A daemon of a switch, and the connection to it; None while there is none."""
+    """A daemon of a switch, a query, and the connection for it; None while there is none."""
 
     node: str
     name: str
     path: Path
+    query: _Query
     vty: Vty | None = None
 
     def ask(self, command: str) -> bool:
@@ -71,12 +85,13 @@ class _Daemon:
 class RoutingMetrics:
     """The sessions of a fabric's routers. Connections stay open between scrapes."""
 
-    def __init__(self, routers: Mapping[str, Router]) -> None:
+    def __init__(self, routers: Mapping[str, Router], *, evpn: bool = False) -> None:
+        """With ``evpn``, zebra is also asked for duplicate addresses and Ethernet segments."""
         self._daemons = [
-            _Daemon(node, name, path)
+            _Daemon(node, query.daemon, path, query)
             for node, router in routers.items()
-            for name in _PARSERS
-            if (path := router.directory / f"{name}.vty").exists()
+            for query in (*_QUERIES, *(_EVPN_QUERIES if evpn else ()))
+            if (path := router.directory / f"{query.daemon}.vty").exists()
         ]
 
     def look(self, timeout: float = TIMEOUT) -> list[MetricSamples]:
@@ -91,7 +106,7 @@ class RoutingMetrics:
         waiting = {}
         ready = select.poll()
         for daemon in self._daemons:
-            if daemon.ask(_PARSERS[daemon.name][0]) and daemon.vty is not None:
+            if daemon.ask(daemon.query.command) and daemon.vty is not None:
                 waiting[daemon.vty.socket.fileno()] = daemon
                 ready.register(daemon.vty.socket, select.POLLIN)
         answers: dict[int, str] = {}
@@ -119,10 +134,11 @@ def _read(daemon: _Daemon, said: str | None) -> Found:
     up = 0.0
     if said is not None:
         with contextlib.suppress(ValueError, KeyError, AttributeError, TypeError):
-            samples = list(_PARSERS[daemon.name][1](daemon.node, json.loads(said.strip() or "{}")))
+            samples = list(daemon.query.parser(daemon.node, json.loads(said.strip() or "{}")))
             up = 1.0
     yield from samples
-    yield families.COLLECTOR_UP, (daemon.node, daemon.name.removesuffix("d")), up
+    if daemon.query in _QUERIES:
+        yield families.COLLECTOR_UP, (daemon.node, daemon.name.removesuffix("d")), up
 
 
 def bgp_samples(node: str, said: Mapping[str, Any]) -> Found:
@@ -156,9 +172,26 @@ def vni_samples(node: str, said: Mapping[str, Any]) -> Found:
             yield families.REMOTE_VTEPS, labels, vteps
 
 
-_PARSERS: Final[Mapping[str, tuple[str, Callable[[str, Any], Found]]]] = {
-    "bgpd": ("show bgp summary json", bgp_samples),
-    "bfdd": ("show bfd peers json", bfd_samples),
-    "zebra": ("show evpn vni json", vni_samples),
-}
-"""The command and the parser of the answer, by daemon."""
+def duplicate_samples(node: str, said: Mapping[str, Any]) -> Found:
+    """Yield the samples in ``show evpn mac vni all duplicate json``, which has only VNIs with such addresses."""
+    for vni, about in said.items():
+        yield families.DUPLICATE_MACS, (node, str(vni)), float(about["numMacs"])
+
+
+def segment_samples(node: str, said: Any) -> Found:
+    """Yield the samples in ``show evpn es json``: of segments with a bond of this leaf."""
+    for segment in said:
+        if port := segment.get("accessPort"):
+            yield families.SEGMENT_VTEPS, (node, port), float(len(segment.get("vteps", ())))
+
+
+_QUERIES: Final = (
+    _Query("bgpd", "show bgp summary json", bgp_samples),
+    _Query("bfdd", "show bfd peers json", bfd_samples),
+    _Query("zebra", "show evpn vni json", vni_samples),
+)
+"""The query that shows whether a daemon answers."""
+_EVPN_QUERIES: Final = (
+    _Query("zebra", DUPLICATES, duplicate_samples),
+    _Query("zebra", SEGMENTS, segment_samples),
+)

@@ -1,24 +1,32 @@
-"""Metrics of what ports are set to and whether they are up: rate, MTU, ECN thresholds, congestion control.
+"""Metrics of what ports are set to and whether they are up: rate, MTU, MAC, ECN thresholds, congestion control.
+
+Routes are counted as well.
 
 Settings that differ between ports of the same kind are a frequent root cause, and no counter shows them.
 """
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lab.dataplane.numbering import drained_interface
 from lab.kernel.netlink.link_stats import LinkStates
+from lab.kernel.netlink.routes import FibReader
+from lab.kernel.process import tuning
 from lab.model.qos.port import members
+from lab.model.sysctls import HASH_POLICY
 from lab.telemetry.metrics import metric_families as families
 from lab.telemetry.metrics.counter_metrics import as_samples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from lab.backends.backend import Fabric
     from lab.kernel.netlink.link_stats import LinkState
+    from lab.kernel.netlink.routes import FibRoute
     from lab.model.qos.port import NodeQos, PortQos
     from lab.model.topology import Topology
     from lab.telemetry.metrics.counter_metrics import Labels, MetricSamples
@@ -29,6 +37,9 @@ if TYPE_CHECKING:
 _MARKS_ALL, _MARKS_NONE = 7.0, 0.0
 """SAI_ECN_MARK_MODE_ALL and SAI_ECN_MARK_MODE_NONE of saiwred.h."""
 _BITS: Final = 8
+_PERCENT: Final = 100
+_GATEWAYS: Final = "vlan"
+"""The beginning of the names of VLAN interfaces, some of which are gateways."""
 
 
 class SettingMetrics:
@@ -42,6 +53,8 @@ class SettingMetrics:
         self._stamp: tuple[int, int] | None = None
         self._settings: list[MetricSamples] | None = None
         self._links: dict[str, tuple[LinkStates, frozenset[str]]] = {}
+        self._fibs: dict[str, FibReader] = {}
+        self._policies: dict[str, int] = {}
         self._opened = ExitStack()
         with self._opened:
             for name, plan in fabric.plan.items():
@@ -49,6 +62,13 @@ class SettingMetrics:
                     states = LinkStates(namespace)
                     self._opened.callback(states.close)
                     self._links[name] = (states, frozenset(plan.interfaces))
+                    if plan.node.role.is_switch:
+                        self._fibs[name] = FibReader(namespace)
+                        self._opened.callback(self._fibs[name].close)
+                        policy = namespace.inside(partial(tuning.open_sysctl, HASH_POLICY))
+                        if policy is not None:
+                            self._policies[name] = policy
+                            self._opened.callback(os.close, policy)
             self._opened = self._opened.pop_all()
 
     def look(self) -> Iterator[MetricSamples]:
@@ -57,9 +77,12 @@ class SettingMetrics:
             (node, interface): link
             for node, (states, wanted) in self._links.items()
             for interface, link in states.read().items()
-            if interface in wanted
+            if interface in wanted or is_gateway(interface)
         }
         yield from as_samples(link_values(links))
+        yield from as_samples(value for node, fib in self._fibs.items() for value in route_values(node, fib.read()))
+        policies = {node: tuning.read_again(opened) for node, opened in self._policies.items()}
+        yield from as_samples((families.HASH_POLICY, (node,), float(policy)) for node, policy in policies.items())
         stamp = self._state.qos_stamp()
         if self._settings is None or stamp != self._stamp:
             qos = {**self._built, **self._state.load_qos()}
@@ -71,11 +94,31 @@ class SettingMetrics:
         self._opened.close()
 
 
+def is_gateway(interface: str) -> bool:
+    """Whether an interface is one of a VLAN, which may be the gateway of hosts."""
+    return interface.startswith(_GATEWAYS)
+
+
 def link_values(links: Mapping[tuple[str, str], LinkState]) -> Values:
-    """Yield the state and MTU of interfaces, by node and name."""
+    """Yield the state, MTU and MAC of ports, and the MAC of VLAN interfaces, by node and name."""
     for place, link in links.items():
-        yield families.PORT_UP, place, float(link.up)
-        yield families.PORT_MTU, place, float(link.mtu)
+        if not is_gateway(place[1]):
+            yield families.PORT_UP, place, float(link.up)
+            yield families.PORT_MTU, place, float(link.mtu)
+        if link.mac:
+            yield families.PORT_INFO, (*place, link.mac), 1.0
+
+
+def route_values(node: str, routes: Collection[FibRoute]) -> Values:
+    """Yield the number of a switch's routes, and of the next hops in groups: each set of them is a group."""
+    for version in (4, 6):
+        yield (
+            families.ROUTES,
+            (node, f"ipv{version}", "default"),
+            float(sum(each.version == version for each in routes)),
+        )
+    groups = {(each.version, each.hops) for each in routes if len(each.hops) > 1}
+    yield families.NEXT_HOP_MEMBERS, (node,), float(sum(len(hops) for _, hops in groups))
 
 
 def setting_values(qos: Mapping[str, NodeQos], topology: Topology) -> Values:
@@ -95,6 +138,7 @@ def _ecn(node: str, interface: str, port: PortQos) -> Values:
         if ecn.enabled:
             yield families.ECN_MINIMUM, labels, float(ecn.kmin)
             yield families.ECN_MAXIMUM, labels, float(ecn.kmax)
+            yield families.ECN_PROBABILITY, labels, ecn.pmax * _PERCENT
 
 
 def _registers(node: str, interface: str, port: PortQos) -> Values:

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -394,7 +395,7 @@ class Recording:
 
     def qos_changes(self) -> list[tuple[int, Mapping[str, NodeQos]]]:
         """Return the nodes whose QoS had changed at each look, with its time in ns; without the state ``before``."""
-        return list(read_records(self.folder.configuration, _configuration))
+        return sorted(read_records(self.folder.configuration, _configuration), key=operator.itemgetter(0))
 
     def forwarding_at(self, ns: int) -> Mapping[str, Mapping[str, Any]]:
         """Return an overlay's forwarding state by node at a time (see ``lab.telemetry.record.forwarding_state``).

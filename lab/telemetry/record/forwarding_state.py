@@ -9,12 +9,16 @@ kind:
 * a member of a bond: ``bond``
 
 A leaf has an ``fdb`` in the format of ``bridge -json``. A switch has ``bgp``, the running configuration of bgpd, and
-with bonds ``mgmt``, the configuration of its interfaces. This is what the devices show, not what was configured.
+with bonds ``mgmt``, the configuration of its interfaces. A switch with tunnels has ``duplicates``, the number of MAC
+addresses that zebra flags as duplicates, by VNI, and with bonds ``segments``, its Ethernet segments. This is what the
+devices show, not what was configured.
 """
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +26,7 @@ from lab.errors import LabError
 from lab.kernel.netlink.ip_state import documents
 from lab.routing.frr_secrets import running_configuration
 from lab.routing.vty import Vty
+from lab.telemetry.metrics.routing_metrics import DUPLICATES, SEGMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +38,9 @@ _BRIDGE: Final = "fdb show\nvlan show\n"
 _BGP: Final = "bgpd"
 _OF_INTERFACES: Final = ("mgmtd", "zebra")
 """The daemons that know FRR's interface configuration: the first one, if it runs (seen in FRR 10.3)."""
+
+_PATIENCE: Final = 2.0
+"""Seconds for an answer of zebra."""
 
 
 def forwarding_of(fabric: Fabric) -> dict[str, Any]:
@@ -56,6 +64,8 @@ def _of_node(fabric: Fabric, name: str) -> dict[str, Any]:
             if any(each["kind"] == "bond" for each in found["interfaces"]):
                 known = [sockets / f"{daemon}.vty" for daemon in _OF_INTERFACES]
                 found["mgmt"] = _said(next(filter(Path.exists, known), known[-1]), key)
+            if "fdb" in found:
+                found |= _said_by_zebra(sockets / "zebra.vty", has_bonds="mgmt" in found)
     except LabError as error:
         return {"complaint": str(error)}
     return found
@@ -64,6 +74,27 @@ def _of_node(fabric: Fabric, name: str) -> dict[str, Any]:
 def _said(socket: Path, key: bytes) -> str:
     with Vty(socket) as vty:
         return running_configuration(vty, key)
+
+
+def _said_by_zebra(socket: Path, *, has_bonds: bool) -> dict[str, Any]:
+    """Return duplicate addresses and Ethernet segments, without timers and numbers that only this zebra knows.
+
+    If zebra does not answer, the rest of the state is kept.
+    """
+    found: dict[str, Any] = {}
+    with suppress(LabError, ValueError), Vty(socket) as vty:
+        duplicates = json.loads(vty.answer_to(DUPLICATES, _PATIENCE).strip() or "{}")
+        found["duplicates"] = {vni: {"numMacs": about["numMacs"]} for vni, about in duplicates.items()}
+        if has_bonds:
+            found["segments"] = [
+                {
+                    "esi": each["esi"],
+                    "accessPort": each.get("accessPort", ""),
+                    "vteps": [vtep["vtep"] for vtep in each.get("vteps", ())],
+                }
+                for each in json.loads(vty.answer_to(SEGMENTS, _PATIENCE).strip() or "[]")
+            ]
+    return found
 
 
 def _interfaces(namespace: Namespace) -> dict[str, Any]:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lab.telemetry.sample.queue_pairs import QueuePairs
     from lab.telemetry.sample.rdma_source import RdmaSource
     from lab.telemetry.sample.routing_sessions import Sessions
+    from lab.telemetry.sample.setting_changes import SettingChanges
     from lab.telemetry.store.rawlog import LogWriter
     from lab.telemetry.store.sample_layout import CounterTable
 
@@ -80,6 +81,8 @@ class Sampler:
     """For a live reader; recordings get the steps from the command that runs the job."""
     devices: RdmaSource | None = None
     """Also one of ``sources``; reports devices that are gone."""
+    settings: SettingChanges | None = None
+    """For a recording."""
     commands: CommandRecords | None = None
     """Commands and steps of jobs, for a live view."""
     announces: bool = False
@@ -149,7 +152,7 @@ class Sampler:
             self._tell(now, {"source": "recorder", "kind": "sessions_known"})
         if now >= self._next_look:
             self._next_look = now + _LOOK
-            self._take_port_events(now)
+            self._look_at_ports(now)
         if now >= self._next_check:
             self._next_check = now + _CHECK
             if not self.is_live():
@@ -168,7 +171,9 @@ class Sampler:
         self._words = words
         self.samples += 1
 
-    def _take_port_events(self, now: int) -> None:
+    def _look_at_ports(self, now: int) -> None:
+        if self.settings is not None:
+            self.settings.look(now)
         if self.tail is None:
             return
         fresh = self.tail.fresh()
@@ -232,5 +237,5 @@ class Sampler:
         for number in range(len(self.listeners)):
             self._hear(number)
         self._sample(due)
-        self._take_port_events(time.monotonic_ns())
+        self._look_at_ports(time.monotonic_ns())
         self.log.flush()

@@ -30,7 +30,9 @@ from lab.telemetry.sample.queue_pairs import QueuePairs
 from lab.telemetry.sample.rdma_source import RdmaSource
 from lab.telemetry.sample.routing_sessions import Sessions
 from lab.telemetry.sample.sampler import Sampler
+from lab.telemetry.sample.setting_changes import SettingChanges
 from lab.telemetry.store.rawlog import LogWriter
+from lab.telemetry.store.recording_folder import Folder
 from lab.wire.pcapng import Writer
 
 if TYPE_CHECKING:
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from lab.kernel.packets.live_capture import Point
     from lab.telemetry.sample.child_process import Control
     from lab.telemetry.sample.sampler import Source
-    from lab.telemetry.store.recording_folder import Folder
 
 _NS: Final = 10**9
 _SPARE: Final = 64
@@ -63,11 +64,11 @@ def watching(fabric: Fabric, hz: float, descriptor: int, view: Path | None = Non
 
 def _sampling(name: str, target: Path | int, fabric: Fabric, hz: float, view: Path | None = None) -> ChildProcess:
     nodes = fabric.topology.nodes
-    allow(4 * len(nodes) + 32 * len(nodes) + _SPARE)
+    allow(5 * len(nodes) + 32 * len(nodes) + _SPARE)
     with ExitStack() as opened:
         sampler = _sampler(target, fabric, hz, view, opened)
         descriptors = [sampler.log.descriptor, *(listener.fileno() for listener in sampler.listeners)]
-        for told in (sampler.sessions, sampler.queue_pairs):
+        for told in (sampler.sessions, sampler.queue_pairs, sampler.settings):
             descriptors += told.descriptors if told is not None else []
         for source in sampler.sources:
             descriptors += getattr(source, "descriptors", [])
@@ -111,6 +112,9 @@ def _sampler(target: Path | int, fabric: Fabric, hz: float, view: Path | None, o
         }
     log = LogWriter(target, header, start, sum(source.width for source in sources))
     opened.callback(log.close)
+    settings = SettingChanges(fabric, Folder(target.parent)) if isinstance(target, Path) else None
+    if settings is not None:
+        opened.callback(settings.close)
     counted = next((source for source in sources if isinstance(source, RdmaSource)), None)
     return Sampler(
         log=log,
@@ -124,6 +128,7 @@ def _sampler(target: Path | int, fabric: Fabric, hz: float, view: Path | None, o
         qp_rates=_qp_rates(fabric, start),
         job_steps=None if isinstance(target, Path) else FinishedSteps(fabric.state.job_steps, start),
         devices=counted,
+        settings=settings,
         commands=CommandRecords(view, start) if view is not None else None,
         announces=not isinstance(target, Path),
     )

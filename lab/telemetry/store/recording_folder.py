@@ -47,7 +47,9 @@ class RecordKind(StrEnum):
     TRUTH = "truth/truth.jsonl"
     """Injected faults; diagnosis must not read it."""
     CONFIGURATION = "state/configuration.jsonl"
-    """Changes of the ports' QoS, as found at the beginning of each phase."""
+    """Changes of the ports' QoS, when they happened, and as found at the beginning of each phase."""
+    SYSCTLS = "state/sysctls.jsonl"
+    """The sysctls of switches that choose among equal-cost paths: at the start, and their changes."""
     FORWARDING = "state/forwarding.jsonl"
     """In a fabric with an overlay: the nodes' forwarding state at the start, and its changes at each phase."""
     AUDIT = "state/audit.jsonl"
@@ -140,8 +142,13 @@ class Folder:
 
     @property
     def configuration(self) -> Path:
-        """Changes of the ports' QoS, as found at the beginning of each phase."""
+        """Changes of the ports' QoS, when they happened, and as found at the beginning of each phase."""
         return self.records(RecordKind.CONFIGURATION)
+
+    @property
+    def sysctls(self) -> Path:
+        """The sysctls of switches that choose among equal-cost paths: at the start, and their changes."""
+        return self.records(RecordKind.SYSCTLS)
 
     @property
     def forwarding(self) -> Path:

@@ -52,6 +52,17 @@ FDB = [{"mac": "00:00:00:00:00:00", "ifname": "vni10010", "dst": "10.252.0.2", "
 VLANS = [{"ifname": "vni10010", "vlans": [{"vlan": 10, "flags": ["PVID", "Egress Untagged"]}]}]
 BGP = "router bgp 1\n neighbor swp1 password {}\n"
 
+MAC = {"type": "local", "intf": "swp3", "localSequence": 5, "detectionCount": 5, "isDuplicate": True}
+SEGMENT = {
+    "esi": "03:02:1a:00:00:00:02:00:00:01", "flags": ["local", "remote"], "accessPort": "bond1",
+    "vteps": [{"vtep": "10.252.0.2", "dfAlgorithm": "preference", "dfPreference": 32767, "nexthopId": 268435458}],
+}  # fmt: skip
+SILENT = "no answer"
+ZEBRA = {
+    "show evpn mac vni all duplicate json": json.dumps({"10010": {"numMacs": 1, "macs": {"02:1a:00:06:00:01": MAC}}}),
+    "show evpn es json": json.dumps([SEGMENT, {"esi": "03:00", "flags": ["remote"]}]),
+}
+
 
 class Daemon:
     """Says what it runs with; that of leaf3 is stopped."""
@@ -61,6 +72,7 @@ class Daemon:
             raise OperationFailed("no daemon listens there")
         says = {"bgpd": BGP.format("hunter2"), "zebra": "interface bond1\n", "mgmtd": "interface bond2\n"}
         self.says = says[path.stem]
+        self.zebra = ZEBRA if path.stem == "zebra" else {}
 
     def __enter__(self) -> Daemon:
         return self
@@ -69,7 +81,10 @@ class Daemon:
         """Hang up."""
 
     def answer_to(self, command: str, _timeout: float) -> str:
-        return {"write terminal": self.says}[command]
+        said = {"write terminal": self.says, **self.zebra}[command]
+        if said is SILENT:
+            raise OperationFailed("zebra does not answer")
+        return said
 
 
 class Node:
@@ -128,6 +143,27 @@ def test_a_leaf_with_bonds_says_what_its_interfaces_are_configured_with(fabric: 
     assert {each["name"]: each.get("bond") for each in found["leaf2"]["interfaces"]} == {
         "vni10010": None, "vlan10": None, "bond1": None, "swp2": "bond1",
     }  # fmt: skip
+
+
+def test_zebra_has_duplicate_addresses_and_segments(fabric: Any) -> None:
+    """Without what changes by itself: sequence numbers, timers, and numbers of next hops."""
+    found = forwarding_of(fabric)
+    assert found["leaf1"]["duplicates"] == {"10010": {"numMacs": 1}}
+    assert "segments" not in found["leaf1"], "it has no bond"
+    assert found["leaf2"]["segments"] == [
+        {"esi": SEGMENT["esi"], "accessPort": "bond1", "vteps": ["10.252.0.2"]},
+        {"esi": "03:00", "accessPort": "", "vteps": []},
+    ]
+
+
+def test_without_evpn_zebra_says_nothing(fabric: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ZEBRA, "show evpn mac vni all duplicate json", "\n")
+    assert forwarding_of(fabric)["leaf1"]["duplicates"] == {}
+
+
+def test_a_silent_zebra_hides_nothing_else(fabric: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ZEBRA, "show evpn mac vni all duplicate json", SILENT)
+    assert forwarding_of(fabric)["leaf1"].keys() == {"interfaces", "fdb", "bgp"}
 
 
 def test_one_that_does_not_answer_says_so(fabric: Any) -> None:

@@ -43,7 +43,7 @@ def test_kinds_have_files_of_their_own(recorder: Recorder) -> None:
     folder = recorder.folder
     paths = (
         folder.notes, folder.commands, folder.transfers, folder.job_steps, folder.appended_rows("job_requests"),
-        folder.jobs, folder.truth, folder.configuration, folder.forwarding, folder.audit,
+        folder.jobs, folder.truth, folder.configuration, folder.sysctls, folder.forwarding, folder.audit,
     )  # fmt: skip
     assert [line["value"] for path in paths for line in read_lines(path)] == list(range(len(RecordKind)))
 

@@ -135,6 +135,7 @@ CASES: dict[str, list[Case]] = {
     ],
     "EcnThresholdsDiffer": [
         *(at(leaf, "node_network_speed_bytes", 0) for leaf in "abc"),
+        *(at(leaf, "sonic_wred_ecn_mark_mode", 0) for leaf in "abc"),
         *(at(leaf, "sonic_wred_green_min_threshold_bytes", leaf == "b") for leaf in "abc"),
     ],
     "EcnThresholdTooLow": [("sonic_wred_green_min_threshold_bytes", -1), ("node_network_mtu_bytes", 0)],
@@ -161,6 +162,27 @@ CASES: dict[str, list[Case]] = {
     "LinkRateFell": [("node_network_speed_bytes", -0.5)],
     "MtuFell": [("node_network_mtu_bytes", -0.5)],
     "NetworkPortDown": [("node_network_up", -1)],
+    "RoutesLost": [('frr_route_total_fib{afi="ipv4",vrf="default"}', -1)],
+    "EcmpPathsLost": [("sonic_crm_stats_nexthop_group_member_used", -1)],
+    "EcmpHashDiffers": [
+        *((f'node_sysctl_net_ipv4_fib_multipath_hash_policy{{instance="{leaf}"}}', -(leaf == "b")) for leaf in "abc"),
+    ],
+    "GatewayMacDiffers": [
+        *((f'node_network_info{{instance="{leaf}",device="vlan10",address="1"}}', 0) for leaf in "ac"),
+        ('node_network_info{instance="b",device="vlan20",address="1"}', (1, None)),
+        ('node_network_info{instance="b",device="vlan20",address="2"}', (None, 1)),
+    ],
+    "DuplicateMac": [('rocelab_evpn_duplicate_macs{vni="10"}', (None, 1))],
+    "EthernetSegmentLeafLost": [('rocelab_evpn_segment_vteps{device="bond1"}', -1)],
+    "FloodsFillPort": [
+        ("node_network_speed_bytes", 0), ("sonic_queue_bytes_total", 0),
+        ("node_network_transmit_bytes_total", 30), ("node_network_receive_bytes_total", 10),
+    ],
+    "RanksOnDifferentRails": [
+        ('rocelab_job_rank_info{instance="a",job="j",rank="0",device="eth1"}', 0),
+        ('rocelab_job_rank_info{instance="c",job="j",rank="1",device="eth1"}', (1, None)),
+        ('rocelab_job_rank_info{instance="c",job="j",rank="1",device="eth2"}', (None, 1)),
+    ],
     "EvpnVtepsLost": [("frr_bgp_l2vpn_evpn_remote_vteps", -1)],
     "BgpPeerDown": [("frr_bgp_peer_state", -1)],
     "BfdPeerDown": [("frr_bfd_peer_state", -1)],
@@ -179,6 +201,15 @@ SCRAPES = 6
 
 def fired(cases: list[Case], *clock: float) -> dict[str, int]:
     """The alerts that these series make fire on a real cluster, and at which scrape."""
+    return {alert.name: alert.first for alert in alerts_on(cases, *clock)}
+
+
+def places(cases: list[Case]) -> dict[str, int]:
+    """The places of these alerts, and at which scrape each began."""
+    return {alert.where: alert.first for alert in alerts_on(cases)}
+
+
+def alerts_on(cases: list[Case], *clock: float) -> list[FiredAlert]:
     made = []
     for name, grown in cases:
         family, _, more = name.rstrip("}").partition("{")
@@ -187,7 +218,7 @@ def fired(cases: list[Case], *clock: float) -> dict[str, int]:
         made.append(RecordedSeries(family, labels, [before] * 3 + [after] * (SCRAPES - 3)))
     if clock:
         made.append(RecordedSeries("rocelab_virtual_seconds_total", {"fabric": "f"}, clock))
-    return {alert.name: alert.first for alert in fired_alerts(rule_tests.rule_tests(made, SCRAPES, {}))}
+    return list(fired_alerts(rule_tests.rule_tests(made, SCRAPES, {})))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -225,6 +256,102 @@ def test_what_does_not_make_one_fire() -> None:
     busy: Case = ('node_network_transmit_bytes_total{device="swp2"}', 54)
     assert fired([each for each in idle if each[0] != busy[0]] + [busy]) == {}, "both uplinks are busy"
     assert fired(idle[:-1]) == {}, "no sender is paused or slowed down"
+
+
+def thresholds(
+    *ports: tuple[str, float | tuple[float, float]], setting: str = "green_min_threshold_bytes"
+) -> list[Case]:
+    """Ports by name with a threshold; ports of leaves to spines have a BGP session, and so have all of spines."""
+    made: list[Case] = []
+    for name, value in ports:
+        labels = f'{{instance="{name.partition(":")[0]}",device="{name.partition(":")[2]}"}}'
+        made += [(f"node_network_speed_bytes{labels}", 0), (f"sonic_wred_ecn_mark_mode{labels}", 0)]
+        if "swp" in name:
+            made.append((f'frr_bgp_peer_state{labels[:-1]},peer="{name.partition(":")[2]}"}}', 0))
+        made.append((f"sonic_wred_{setting}{labels}", value if isinstance(value, tuple) else (value, value)))
+    return made
+
+
+LEAVES = (
+    ("leaf1:swp1", 40.0),
+    ("leaf2:swp1", 40.0),
+    ("leaf3:swp1", 40.0),
+    *((f"leaf{number}:h", 40.0) for number in (1, 2, 3)),
+)
+
+
+def test_thresholds_are_compared_between_ports_of_the_same_tier() -> None:
+    """Spines, uplinks and ports to hosts may each have their own; one uplink that has those of spines differs."""
+    spines = (("spine1:swp1", 90.0), ("spine1:swp2", 90.0), ("spine2:swp1", 90.0))
+    assert fired(thresholds(*LEAVES, *spines)) == {}
+    assert fired(thresholds(*LEAVES, *spines, ("leaf4:swp1", 90.0), ("leaf4:h", 40.0))) == {"EcnThresholdsDiffer": 0}
+
+
+@pytest.mark.parametrize(
+    "setting", ["green_min_threshold_bytes", "green_max_threshold_bytes", "ecn_green_mark_probability"]
+)
+def test_each_threshold_is_compared(setting: str) -> None:
+    assert fired(thresholds(*LEAVES, ("leaf4:h", 40.0), setting=setting)) == {}
+    assert fired(thresholds(*LEAVES, ("leaf4:h", 41.0), setting=setting)) == {"EcnThresholdsDiffer": 0}
+
+
+def test_of_two_ports_only_the_changed_one_differs() -> None:
+    """Without a change, nothing shows which of two ports is right."""
+    assert fired(thresholds(("leaf1:h", 40.0), ("leaf2:h", 41.0))) == {}
+    assert places(thresholds(("leaf1:h", 40.0), ("leaf2:h", (40.0, 41.0)))) == {"leaf2:h": 3}
+    assert places(thresholds(("leaf1:h", (40.0, 41.0)), ("leaf2:h", (40.0, 41.0)))) == {}, "both were changed"
+
+
+def test_what_is_no_loss_of_routes_and_paths() -> None:
+    """Routes of tenants come and go with hosts; a route that was there for a short time is not missed."""
+    assert fired([('frr_route_total_fib{afi="ipv4",vrf="blue"}', -1)]) == {}
+    assert fired([('frr_route_total_fib{afi="ipv4",vrf="default"}', 1)]) == {}
+    assert fired([("sonic_crm_stats_nexthop_group_member_used", 2)]) == {}
+    assert (
+        fired(
+            [('node_sysctl_net_ipv4_fib_multipath_hash_policy{instance="c"}', (1, 0)), *CASES["EcmpHashDiffers"][:1]]
+        )
+        == {}
+    )
+
+
+def test_gateways_with_addresses_of_their_own_are_no_conflict() -> None:
+    """Each leaf has a router MAC of its own, and a gateway is not that of another network."""
+    own: list[Case] = [
+        (f'node_network_info{{instance="{leaf}",device="vlan4094",address="{leaf}"}}', 0) for leaf in "abc"
+    ]
+    assert fired([*own, *CASES["GatewayMacDiffers"][:2]]) == {}
+    other: Case = ('node_network_info{instance="b",device="vlan10",address="9"}', 0)
+    assert fired([*own, *CASES["GatewayMacDiffers"][:2], other]) == {"GatewayMacDiffers": 0}
+    assert fired([*own, other]) == {}, "nobody shares another one"
+
+
+@pytest.mark.parametrize(("kind", "name"), [("bgp", "BgpPeerDown"), ("bfd", "BfdPeerDown")])
+def test_a_session_has_two_minutes_to_come_up(kind: str, name: str) -> None:
+    """Sessions of a fabric that was just built are down until they are up for the first time."""
+    state = f"frr_{kind}_peer_state"
+    assert fired([(state, (0, 1))]) == {}
+    assert fired([(state, (0, 0))]) == {}
+    labels = {"instance": "a", "device": "b"}
+    never = [RecordedSeries(state, labels, [0] * 10)]
+    assert {each.name: each.first for each in fired_alerts(rule_tests.rule_tests(never, 10, {}))} == {name: 8}
+
+
+def test_ranks_on_all_rails_are_placed_well() -> None:
+    ranks: list[Case] = [
+        (f'rocelab_job_rank_info{{instance="{host}",job="j",rank="{host}{rail}",device="eth{rail}"}}', 0)
+        for host in "ab" for rail in (1, 2)
+    ]  # fmt: skip
+    assert fired(ranks) == {}
+    assert fired(ranks[1:3]) == {"RanksOnDifferentRails": 0}
+
+
+def test_copies_and_full_ports_alone_are_no_floods() -> None:
+    flooding = CASES["FloodsFillPort"]
+    full: list[Case] = [("node_network_transmit_bytes_total", 30), ("node_network_receive_bytes_total", 30)]
+    assert fired([*flooding[:2], *full]) == {}
+    few: list[Case] = [("node_network_transmit_bytes_total", 10), ("node_network_receive_bytes_total", 1)]
+    assert fired([*flooding[:2], *few]) == {}
 
 
 def test_rates_are_by_the_clock_of_the_fabric() -> None:

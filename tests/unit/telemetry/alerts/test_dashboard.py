@@ -26,6 +26,8 @@ RULE: Final = {rule.get("alert", rule.get("record")): rule["expr"] for rule in
 WITHOUT_PANEL: Final = {
     "PausesSpread", "NicWithoutCongestionControl", "CcRegistersDiffer", "EcnThresholdsDiffer", "EcnThresholdTooLow",
     "EcnOffOnPort", "QueueWithoutMarks", "UplinkIdle", "LinkRateFell", "MtuFell", "EvpnVtepsLost",
+    "RoutesLost", "EcmpPathsLost", "EcmpHashDiffers", "GatewayMacDiffers", "EthernetSegmentLeafLost",
+    "RanksOnDifferentRails",
 }  # fmt: skip
 """Alerts with the expression of another panel, and those that compare with other ports or with the past."""
 WORDS: Final = {

@@ -76,6 +76,54 @@ def forwarding(*vteps: str) -> dict[str, Any]:
     return {"leaf1": {"interfaces": tunnels, "fdb": [*floods, learned]}, "leaf2": {"complaint": "silent"}}
 
 
+def test_routes_as_they_were_and_after_each_event(tmp_path: Path) -> None:
+    """Of the main table, without those of links and of tenants; a route that is replaced is counted once."""
+    made = Made(tmp_path / "run", fabric("paper"))
+    hops = [{"dev": "swp1"}, {"dev": "swp2"}]
+    shown = [
+        {"dst": "10.0.0.8/31", "nexthops": hops}, {"dst": "10.252.0.2", "nexthops": hops}, {"dst": "fe80::/64"},
+        {"dst": "10.0.0.1", "dev": "swp1", "table": "local"}, {"dst": "fd00::1", "dev": "swp1"},
+    ]  # fmt: skip
+    files.write_json(made.folder.state("before"), {"leaf1": {"routes": shown}, "h1": {"routes": shown}})
+    route = {"source": "kernel", "kind": "route", "node": "leaf1", "gone": False, "table": 254}
+    made.sample()
+    made.event(made.ns, **route | {"prefix": "10.252.0.2/32", "interfaces": ["swp1"]})
+    made.event(made.ns, **route | {"prefix": "10.9.9.9/32", "interfaces": ["swp1"], "table": 1001})
+    made.sample()
+    made.event(made.ns, **route | {"prefix": "10.0.0.8/31", "interfaces": [], "gone": True})
+    made.sample()
+    found = states(made.finished(), 0, 1, 2)
+    assert found["frr_route_total_fib", "leaf1", "ipv4", "default"] == [2, 2, 1]
+    assert found["frr_route_total_fib", "leaf1", "ipv6", "default"] == [1, 1, 1]
+    assert found["sonic_crm_stats_nexthop_group_member_used", "leaf1"] == [2, 2, 0]
+    assert not [key for key in found if key[0] == "frr_route_total_fib" and key[1] == "h1"], "hosts have no FRR"
+
+
+def test_the_mac_of_a_gateway_follows_its_events(tmp_path: Path) -> None:
+    made = Made(tmp_path / "run", fabric("paper"))
+    gateway = {"ifname": "vlan10", "operstate": "UP", "mtu": 9000, "address": "02:00:00:00:00:01"}
+    files.write_json(made.folder.state("before"), {"leaf1": {"links": [gateway]}})
+    made.sample()
+    now = {"up": True, "mtu": 9000, "mac": "02:00:00:00:00:02"}
+    made.event(made.ns, source="kernel", kind="link", node="leaf1", interface="vlan10", **now)
+    made.sample()
+    found = states(made.finished(), 0, 1)
+    assert found == {
+        ("node_network_info", "leaf1", "vlan10", "02:00:00:00:00:01"): [1, None],
+        ("node_network_info", "leaf1", "vlan10", "02:00:00:00:00:02"): [None, 1],
+    }
+
+
+def test_the_hash_of_paths_from_the_start_and_after_changes(tmp_path: Path) -> None:
+    made = Made(tmp_path / "run", fabric("paper"))
+    name = "net/ipv4/fib_multipath_hash_policy"
+    lines = [(START, {"leaf1": {name: "3"}, "leaf2": {name: "3"}}), (START + STEP, {"leaf1": {name: "0"}})]
+    files.append_lines(made.folder.sysctls, [{"ns": ns, "nodes": nodes} for ns, nodes in lines])
+    made.sample()
+    policy = "node_sysctl_net_ipv4_fib_multipath_hash_policy"
+    assert states(made.finished(), 0, 1) == {(policy, "leaf1"): [3, 0], (policy, "leaf2"): [3, 3]}
+
+
 def test_vteps_are_the_flood_entries_of_networks(tmp_path: Path) -> None:
     shape = "generate: {shape: leaf-spine, spines: 1, leaves: 2, hosts_per_leaf: 1}"
     topology = load_topology(f"name: t\n{shape}\nqos: pfc-ecn\noverlay:\n  {TENANT}\n")
@@ -86,6 +134,20 @@ def test_vteps_are_the_flood_entries_of_networks(tmp_path: Path) -> None:
     name = "frr_bgp_l2vpn_evpn_remote_vteps"
     found = {key: values for key, values in states(made.finished(), 0, 1, 2).items() if key[0] == name}
     assert found == {(name, "leaf1", "10010", "L2", "vni10010", ""): [2, 2, 0]}, "not of VNIs that do not flood"
+
+
+def test_duplicate_addresses_and_segments_are_what_zebra_said(tmp_path: Path) -> None:
+    shape = "generate: {shape: leaf-spine, spines: 1, leaves: 2, hosts_per_leaf: 1}"
+    made = Made(tmp_path / "run", load_topology(f"name: t\n{shape}\nqos: pfc-ecn\noverlay:\n  {TENANT}\n"))
+    local, remote = {"esi": "1", "accessPort": "bond1", "vteps": ["10.252.0.2"]}, {"esi": "9", "accessPort": ""}
+    fine = {"leaf1": {"duplicates": {}, "segments": [local, remote]}}
+    alone = {"leaf1": {"duplicates": {"10010": {"numMacs": 2}}, "segments": [{**local, "vteps": []}, remote]}}
+    files.append_lines(made.folder.forwarding, [{"ns": START, "nodes": fine}, {"ns": START + STEP, "nodes": alone}])
+    made.sample()
+    assert states(made.finished(), 0, 1) == {
+        ("rocelab_evpn_segment_vteps", "leaf1", "bond1"): [1, 0],
+        ("rocelab_evpn_duplicate_macs", "leaf1", "10010"): [None, 2],
+    }
 
 
 def test_steps_of_a_job_from_the_end_of_each(tmp_path: Path) -> None:

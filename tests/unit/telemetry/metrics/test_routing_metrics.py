@@ -9,7 +9,14 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from lab.telemetry.metrics.routing_metrics import RoutingMetrics, bfd_samples, bgp_samples, vni_samples
+from lab.telemetry.metrics.routing_metrics import (
+    RoutingMetrics,
+    bfd_samples,
+    bgp_samples,
+    duplicate_samples,
+    segment_samples,
+    vni_samples,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,13 +73,31 @@ def test_vnis_that_flood() -> None:
     assert found == [("frr_bgp_l2vpn_evpn_remote_vteps", ("leaf1", "10010", "L2", "vni10010", "red"), 2)]
 
 
+def test_duplicate_addresses_and_segments_of_bonds() -> None:
+    """zebra also has the segments of other leaves, which have no port here."""
+    duplicates = {"10010": {"numMacs": 2, "macs": {}}}
+    found = [(family.name, labels, value) for family, labels, value in duplicate_samples("leaf1", duplicates)]
+    assert found == [("rocelab_evpn_duplicate_macs", ("leaf1", "10010"), 2)]
+    segments = [
+        {"esi": "1", "accessPort": "bond1", "vteps": [{"vtep": "10.252.0.2"}, {"vtep": "10.252.0.3"}]},
+        {"esi": "2", "accessPort": "bond2"}, {"esi": "3", "vteps": [{"vtep": "10.252.0.2"}]},
+    ]  # fmt: skip
+    found = [(family.name, labels, value) for family, labels, value in segment_samples("leaf1", segments)]
+    assert found == [
+        ("rocelab_evpn_segment_vteps", ("leaf1", "bond1"), 2), ("rocelab_evpn_segment_vteps", ("leaf1", "bond2"), 0),
+    ]  # fmt: skip
+
+
 @contextmanager
-def daemon(path: Path, *answers: str | None) -> Iterator[None]:
-    """A daemon that gives one answer to each command; None hangs up, and after the last one it is silent."""
+def daemon(path: Path, *answers: str | None, by_command: dict[str, str] | None = None) -> Iterator[None]:
+    """A daemon that gives one answer to each command; None hangs up, and after the last one it is silent.
+
+    With ``by_command`` it has an answer for each command, on any number of connections.
+    """
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()
-        serving = threading.Thread(target=_serve, args=(listener, list(answers)), daemon=True)
+        serving = threading.Thread(target=_serve, args=(listener, list(answers), by_command), daemon=True)
         serving.start()
         try:
             yield
@@ -82,25 +107,30 @@ def daemon(path: Path, *answers: str | None) -> Iterator[None]:
     path.unlink()
 
 
-def _serve(listener: socket.socket, answers: list[str | None]) -> None:
+def _serve(listener: socket.socket, answers: list[str | None], by_command: dict[str, str] | None) -> None:
     while True:
         try:
             connection, _ = listener.accept()
         except OSError:
             return
-        with connection:
-            _converse(connection, answers)
+        if by_command is not None:
+            threading.Thread(target=_converse, args=(connection, answers, by_command), daemon=True).start()
+        else:
+            _converse(connection, answers, {})
 
 
-def _converse(connection: socket.socket, answers: list[str | None]) -> None:
-    while data := connection.recv(1 << 16):
-        for command in data.rstrip(b"\0").split(b"\0"):
-            if command == b"enable":
-                connection.sendall(b"\0\0\0\0")
-            elif answers:
-                if (said := answers.pop(0)) is None:
-                    return
-                connection.sendall(said.encode() + b"\0\0\0\0")
+def _converse(connection: socket.socket, answers: list[str | None], by_command: dict[str, str]) -> None:
+    with connection:
+        while data := connection.recv(1 << 16):
+            for command in data.rstrip(b"\0").split(b"\0"):
+                if command == b"enable":
+                    connection.sendall(b"\0\0\0\0")
+                elif command.decode() in by_command:
+                    connection.sendall(by_command[command.decode()].encode() + b"\0\0\0\0")
+                elif answers:
+                    if (said := answers.pop(0)) is None:
+                        return
+                    connection.sendall(said.encode() + b"\0\0\0\0")
 
 
 def test_zebra_without_evpn_answers_nothing_and_is_up(tmp_path: Path) -> None:
@@ -112,6 +142,23 @@ def test_zebra_without_evpn_answers_nothing_and_is_up(tmp_path: Path) -> None:
             assert (samples.family.name, samples.labels) == ("frr_collector_up", [("leaf1", "zebra")])
             assert list(samples.values) == [up]
         metrics.close()
+
+
+def test_an_overlay_has_more_queries_and_each_daemon_is_up_once(tmp_path: Path) -> None:
+    """Each query has its own connection; a wrong answer to another than the first does not make zebra down."""
+    router: Any = SimpleNamespace(directory=tmp_path)
+    vnis = {"10010": {"vni": 10010, "type": "L2", "numRemoteVteps": 2}}
+    answers = {
+        "show evpn vni json": json.dumps(vnis), "show evpn mac vni all duplicate json": '{"10010": {"numMacs": 1}}',
+        "show evpn es json": "no JSON",
+    }  # fmt: skip
+    with daemon(tmp_path / "zebra.vty", by_command=answers):
+        metrics = RoutingMetrics({"leaf1": router}, evpn=True)
+        found = {samples.family.name: list(samples.values) for samples in metrics.look(30)}
+        metrics.close()
+    assert found == {
+        "frr_bgp_l2vpn_evpn_remote_vteps": [2], "rocelab_evpn_duplicate_macs": [1], "frr_collector_up": [1],
+    }  # fmt: skip
 
 
 def looks(metrics: RoutingMetrics, timeout: float) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from lab.backends.fabric_state import FabricState
 from lab.kernel.netlink.link_stats import LinkState
+from lab.kernel.netlink.routes import FibRoute
 from lab.model.qos.resolve import resolve
 from lab.telemetry.metrics import setting_metrics
-from lab.telemetry.metrics.setting_metrics import SettingMetrics, link_values, setting_values
+from lab.telemetry.metrics.setting_metrics import SettingMetrics, link_values, route_values, setting_values
 from tests.unit.model.qos.fabrics import fabric
 
 if TYPE_CHECKING:
@@ -71,7 +73,12 @@ def test_a_setting_moves_its_own_gauge_only() -> None:
     off = settings(with_ecn(qos, enabled=False), topology)
     assert set(off.items()) - set(before.items()) == {(("sonic_wred_ecn_mark_mode", *LEAF, "3"), 0)}
     gone = {key[0] for key in before.keys() - off.keys()}
-    assert gone == {"sonic_wred_green_min_threshold_bytes", "sonic_wred_green_max_threshold_bytes"}
+    assert gone == {
+        "sonic_wred_green_min_threshold_bytes", "sonic_wred_green_max_threshold_bytes",
+        "sonic_wred_ecn_green_mark_probability",
+    }  # fmt: skip
+    steep = settings(with_ecn(qos, pmax=0.25), topology)
+    assert steep["sonic_wred_ecn_green_mark_probability", *LEAF, "3"] == 25
 
 
 def test_without_congestion_control_there_is_no_register() -> None:
@@ -85,6 +92,33 @@ def test_links() -> None:
         ("node_network_up", *LEAF): 0, ("node_network_mtu_bytes", *LEAF): 1500,
         ("node_network_up", *HOST): 1, ("node_network_mtu_bytes", *HOST): 9000,
     }  # fmt: skip
+
+
+def test_macs_are_those_of_ports_and_vlan_interfaces() -> None:
+    links = {
+        LEAF: replace(LINK, mac="02:00:00:00:00:01"),
+        ("leaf1", "vlan10"): replace(LINK, mac="02:00:00:00:00:02"),
+    }
+    found = {(family.name, *labels): value for family, labels, value in link_values(links)}
+    assert {key: value for key, value in found.items() if key[0] == "node_network_info"} == {
+        ("node_network_info", *LEAF, "02:00:00:00:00:01"): 1,
+        ("node_network_info", "leaf1", "vlan10", "02:00:00:00:00:02"): 1,
+    }
+    assert {key[2] for key in found if key[0] == "node_network_up"} == {"swp3"}
+
+
+def test_routes_and_the_next_hops_of_groups() -> None:
+    """Routes with the same next hops share a group; IPv6 has groups of its own."""
+    both, other = frozenset({"swp1", "swp2"}), frozenset({"swp2", "swp3", "swp4"})
+    routes = [
+        FibRoute("10.0.0.0/31", both), FibRoute("10.0.0.2/31", both), FibRoute("10.0.0.4/31", other),
+        FibRoute("10.0.0.6/31", frozenset({"swp1"})), FibRoute("fd00::/64", both),
+    ]  # fmt: skip
+    assert {(family.name, *labels): value for family, labels, value in route_values("leaf1", routes)} == {
+        ("frr_route_total_fib", "leaf1", "ipv4", "default"): 4,
+        ("frr_route_total_fib", "leaf1", "ipv6", "default"): 1,
+        ("sonic_crm_stats_nexthop_group_member_used", "leaf1"): 2 + 3 + 2,
+    }
 
 
 class MadeLinks:
@@ -103,9 +137,25 @@ class MadeLinks:
         self.closed.append(self._node)
 
 
+class MadeFib:
+    """Stands in for ``FibReader``: each switch has one route."""
+
+    def __init__(self, namespace: Any) -> None:
+        self._node = namespace.name
+
+    def read(self) -> list[FibRoute]:
+        return [FibRoute("10.0.0.0/31", frozenset({"swp1", "swp2"}))]
+
+    def close(self) -> None:
+        MadeLinks.closed.append(f"routes of {self._node}")
+
+
 @contextmanager
 def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: str = "") -> Iterator[SettingMetrics]:
     monkeypatch.setattr(setting_metrics, "LinkStates", MadeLinks)
+    monkeypatch.setattr(setting_metrics, "FibReader", MadeFib)
+    policy = tmp_path / "policy"
+    policy.write_text("3\n")
     monkeypatch.setattr(FabricState, "directory", tmp_path)
     topology = fabric(PRESET)
     MadeLinks.links = {node.name: {} for node in topology.nodes}
@@ -114,8 +164,10 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: str = "") ->
         topology=topology,
         qos=resolve(topology),
         state=FabricState("t"),
-        plan={node.name: SimpleNamespace(interfaces=("eth1",)) for node in topology.nodes},
-        namespace=lambda name: SimpleNamespace(name=name, answers=lambda: name != silent),
+        plan={node.name: SimpleNamespace(interfaces=("eth1",), node=node) for node in topology.nodes},
+        namespace=lambda name: SimpleNamespace(
+            name=name, answers=lambda: name != silent, inside=lambda _: os.open(policy, os.O_RDONLY)
+        ),
     )
     metrics = SettingMetrics(made)
     yield metrics
@@ -144,4 +196,17 @@ def test_interfaces_of_the_plan_of_nodes_that_answer(tmp_path: Path, monkeypatch
     with opened(tmp_path, monkeypatch, silent="h2") as metrics:
         MadeLinks.links |= {"h1": {"eth1": LINK, "docker0": LINK}, "h2": {"eth1": LINK}}
         assert {key[1:] for key in look(metrics) if key[0] == "node_network_up"} == {HOST}
-    assert sorted(MadeLinks.closed) == ["h1", "h3", "h4", "leaf1", "leaf2", "spine1", "spine2"]
+    switches = ["leaf1", "leaf2", "spine1", "spine2"]
+    assert set(MadeLinks.closed) == {"h1", "h3", "h4", *switches, *(f"routes of {name}" for name in switches)}
+    assert len(MadeLinks.closed) == 3 + 2 * len(switches)
+
+
+def test_switches_have_routes_and_hash_policies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(tmp_path, monkeypatch) as metrics:
+        found = look(metrics)
+        policy = "node_sysctl_net_ipv4_fib_multipath_hash_policy"
+        switches = {"leaf1", "leaf2", "spine1", "spine2"}
+        assert {key[1]: value for key, value in found.items() if key[0] == policy} == dict.fromkeys(switches, 3)
+        (tmp_path / "policy").write_text("0\n")
+        assert look(metrics)[policy, "leaf1"] == 0
+        assert found["sonic_crm_stats_nexthop_group_member_used", "leaf1"] == 2
