@@ -3,10 +3,12 @@
     ./scripts/catalogue --healthy N [--vms N]          as many as that, on VMs side by side
     python3 -m tests.bench.catalogue_parts.healthy --runs N   the same in one VM: where there is RDMA, in virtual time
 
-The eleven sorts of ``tests.bench.catalogue_parts.sorts`` come in turn, an incast within design among them. The seed
-draws what each does. ``--fabric`` names another topology than ``incast``, and ``--plain`` leaves out RDMA. The runs
-have the phase of a scenario before its fault, or the phases of the scenario incast. They have no phase with a fault:
-a check that needs one must give the verdict unknown.
+The seven sorts of ``tests.bench.catalogue_parts.sorts`` come in turn, an incast within design among them. The seed
+draws what each does. They have the phase of a scenario before its fault, or the phases of the scenario incast. They
+have no phase with a fault: a check that needs one must give the verdict unknown.
+
+With ``--record-only``, runs are not judged: they are for the alert rules, which must stay silent. There are four more
+sorts, ``--fabric`` names another topology than ``incast``, and ``--plain`` leaves out RDMA.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from lab.scenario.stage import Stage
 from lab.scenario.verdict import VerdictOutcome
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.record.recorder import Recorder
-from tests.bench.catalogue_parts.sorts import SORTS, WITHOUT_RDMA
+from tests.bench.catalogue_parts.sorts import MORE_SORTS, SORTS, WITHOUT_RDMA
 from tests.bench.seed_results import SeedResults
 from tests.fabric.command import TOPOLOGIES, rocelab
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 FABRIC: Final = "incast"
+_NAMES: Final = tuple(SORTS)
 
 
 @dataclass(frozen=True)
@@ -65,15 +68,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=len(SORTS))
     parser.add_argument("--seed", type=int, default=1, help="of the first run; each has the next")
+    parser.add_argument("--record-only", action="store_true", help="do not judge the runs")
     parser.add_argument("--fabric", default=FABRIC, help="the topology, by its name in topologies/")
     parser.add_argument("--plain", action="store_true", help="only sorts without RDMA")
     parser.add_argument("--output", type=Path, help="where recordings are kept")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
+    seeds = range(asked.seed, asked.seed + asked.runs)
+    if asked.record_only:
+        if asked.output is None:
+            parser.error("--record-only needs --output")
+        record(seeds, asked.output, asked.fabric, plain=asked.plain)
+        return 0
+    if asked.plain or asked.fabric != FABRIC:
+        parser.error("--plain and --fabric need --record-only")
     with tempfile.TemporaryDirectory(prefix="rocelab-") as scratch:
-        told = play(
-            range(asked.seed, asked.seed + asked.runs), asked.output or Path(scratch), asked.fabric, plain=asked.plain
-        )
+        told = play(seeds, asked.output or Path(scratch))
     if asked.json:
         print(json.dumps(told))
     else:
@@ -86,18 +96,21 @@ def good(told: Mapping[str, Any]) -> bool:
     return not told["failed"] and not told["faults"]
 
 
-def play(seeds: Sequence[int], output: Path, fabric: str = FABRIC, *, plain: bool = False) -> list[dict[str, Any]]:
+def play(seeds: Sequence[int], output: Path) -> list[dict[str, Any]]:
     """A run for each seed that has no result yet, on one fabric; the results of all."""
-    sorts = WITHOUT_RDMA if plain else tuple(SORTS)
-    return SeedResults(output, "healthy").play(
-        seeds,
-        lambda: _running(fabric, *(["--no-rdma"] if plain else [])),
-        lambda seed: asdict(_told(seed, output, fabric, sorts[seed % len(sorts)])),
-    )
+    return SeedResults(output, "healthy").play(seeds, _running, lambda seed: asdict(_told(seed, output)))
+
+
+def record(seeds: Sequence[int], output: Path, fabric: str, *, plain: bool) -> None:
+    """Record a run for each seed on a fabric."""
+    sorts = WITHOUT_RDMA if plain else tuple(MORE_SORTS)
+    with _running(fabric, *(["--no-rdma"] if plain else [])):
+        for seed in seeds:
+            _recorded(seed, output, fabric, sorts[seed % len(sorts)])
 
 
 @contextlib.contextmanager
-def _running(fabric: str, *options: str) -> Iterator[None]:
+def _running(fabric: str = FABRIC, *options: str) -> Iterator[None]:
     rocelab("up", TOPOLOGIES / f"{fabric}.yaml", *options)
     try:
         yield
@@ -128,12 +141,19 @@ def show(told: Sequence[Mapping[str, Any]]) -> None:
     )
 
 
-def _told(seed: int, output: Path, fabric: str, kind: str) -> Healthy:
+def _told(seed: int, output: Path) -> Healthy:
+    kind = _NAMES[seed % len(_NAMES)]
+    folder, did = _recorded(seed, output, FABRIC, kind)
+    return judged(Recording.open(folder), kind, seed, did)
+
+
+def _recorded(seed: int, output: Path, fabric: str, kind: str) -> tuple[Path, str]:
+    """Return the recording of a run, and what it did."""
     folder = fresh(output, f"healthy-{kind}")
     with Recorder.begin(folder, open_fabric(fabric), parameters={"healthy": kind, "seed": seed}) as recorder:
-        did = SORTS[kind](Stage(recorder.fabric, recorder, seed, lambda _: None), random.Random(seed))
+        did = MORE_SORTS[kind](Stage(recorder.fabric, recorder, seed, lambda _: None), random.Random(seed))
     stderr.print(f"{kind}, seed {seed}: {did}", markup=False, highlight=False)
-    return judged(Recording.open(folder), kind, seed, did)
+    return folder, did
 
 
 def judged(recording: Recording, kind: str, seed: int, did: str) -> Healthy:

@@ -1,4 +1,4 @@
-"""The work of a healthy fabric: eleven sorts, drawn at random, on any topology.
+"""The work of a healthy fabric: seven sorts and four more, drawn at random, on any topology.
 
 Hosts are grouped by their leaf. Of an overlay, the hosts of one tenant or network work: the largest one.
 """
@@ -173,11 +173,15 @@ SORTS: Final[dict[str, Callable[[Stage, random.Random], str]]] = {
     "reads": _reads,
     "paced": _paced,
     "beside-tcp": _beside_tcp,
+}
+"""Each does its work in the phase that scenarios have before anything is broken, and says what it was."""
+MORE_SORTS: Final[dict[str, Callable[[Stage, random.Random], str]]] = {
+    **SORTS,
     "all-to-all": _all_to_all,
     "far-incast": _far_incast,
     "job": _job,
     "tcp": _tcp,
 }
-"""Each does its work in the phase that scenarios have before anything is broken, and says what it was."""
+"""These and others, for the alert rules. Checks of scenarios do not fit them, and a far incast is a parking lot."""
 WITHOUT_RDMA: Final = ("idle", "tcp")
 """The sorts that need no RDMA."""
