@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 HASH_SEED: Final = "net/ipv4/fib_multipath_hash_seed"
 """The seed of a switch's ECMP hash, from ``NodePlan.hash_seed``; Linux 6.11 and newer."""
 HASH_POLICY: Final = "net/ipv4/fib_multipath_hash_policy"
-"""Which fields the hash of IPv4's equal-cost paths has: 0 is addresses, 1 also ports, 3 chosen ones (ip-sysctl)."""
+"""Fields that IPv4 hashes to choose an equal-cost path: 0 addresses, 1 also ports, 3 chosen ones (ip-sysctl)."""
 
 _EVERY_NODE: Final = {
     "net/ipv4/conf/all/rp_filter": 0,

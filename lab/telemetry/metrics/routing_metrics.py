@@ -88,7 +88,7 @@ class RoutingMetrics:
     def __init__(self, routers: Mapping[str, Router], *, evpn: bool = False) -> None:
         """With ``evpn``, zebra is also asked for duplicate addresses and Ethernet segments."""
         self._daemons = [
-            _Daemon(node, query.daemon, path, query)
+            _Daemon(node=node, name=query.daemon, path=path, query=query)
             for node, router in routers.items()
             for query in (*_QUERIES, *(_EVPN_QUERIES if evpn else ()))
             if (path := router.directory / f"{query.daemon}.vty").exists()

@@ -39,7 +39,7 @@ _MARKS_ALL, _MARKS_NONE = 7.0, 0.0
 _BITS: Final = 8
 _PERCENT: Final = 100
 _GATEWAYS: Final = "vlan"
-"""The beginning of the names of VLAN interfaces, some of which are gateways."""
+"""The beginning of the names of VLAN interfaces, which are gateways or routers of tenants."""
 
 
 class SettingMetrics:

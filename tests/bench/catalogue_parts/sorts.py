@@ -1,6 +1,6 @@
 """The work of a healthy fabric: seven sorts and four more, drawn at random, on any topology.
 
-Hosts are grouped by their leaf. Of an overlay, the hosts of one tenant or network work: the largest one.
+Hosts are grouped by their leaf. In an overlay, the hosts of the largest tenant or network work.
 """
 
 from __future__ import annotations
