@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.vm, pytest.mark.backends, pytest.mark.timeout(600), pytest.mark.usefixtures("incast")]
 WINDOW: Final = "3"
+BRIEF: Final = ("--probe", "--seconds", "1")
+"""The sweeps send as much whatever the window, and the writes still send 200 packets of each pair."""
 UNWRITTEN: Final = 51.2
 """Seconds of rxe's patience with a queue pair: less than that, and nobody has waited for one."""
 
@@ -53,7 +55,7 @@ def test_probes_of_a_healthy_fabric_find_nothing() -> None:
 @pytest.mark.usefixtures("fault")
 def test_loss_is_seen_by_those_who_send() -> None:
     """Of what the probes send one in twenty is lost; without them nobody would send anything."""
-    first = diagnosed("--probe", expect=1)["causes"][0]
+    first = diagnosed(*BRIEF, expect=1)["causes"][0]
     assert (first["cause"], first["places"]) == ("gray-loss", ["leaf1:swp1--spine1:swp1"])
 
 
@@ -62,7 +64,7 @@ def test_loss_is_seen_by_those_who_send() -> None:
 def test_nobody_writes_into_a_storm() -> None:
     """Its packets would keep queue pairs, for whose end rxe waits for minutes; the storm is named without."""
     began = time.monotonic()
-    first = diagnosed("--probe", expect=1)["causes"][0]
+    first = diagnosed(*BRIEF, expect=1)["causes"][0]
     assert (first["cause"], first["places"]) == ("pfc-storm", ["h2:eth1"])
     assert time.monotonic() - began < UNWRITTEN
     assert transfers() == []
