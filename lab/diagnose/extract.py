@@ -100,6 +100,7 @@ def _collected(recording: Recording, window: RecordingPhase) -> WindowFacts:
         forwarding=_overlay(recording, state, window, missing),
         bridged=recording.topology.overlay is not None and recording.topology.overlay.plain,
         plain=plain,
+        planned_rates={str(end): link.rate for link in recording.topology.links for end in link.ends},
         current=current,
     )
     missing += [f"the state of {node}: it did not answer" for node, known in state.items() if "complaint" in known]

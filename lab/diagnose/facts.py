@@ -301,6 +301,8 @@ class WindowFacts:
     """Whether the switches bridge plain VLANs, with links blocked by a spanning tree."""
     plain: bool = False
     """Whether no port counts priorities: then there are no facts about congestion, classes and losses."""
+    planned_rates: Mapping[str, int] = field(default_factory=dict)
+    """By port: the rate of its link in the topology, in bit/s. A link that is slow by design is no fault."""
     current: bool = False
     """Whether ``qos`` is the configuration in the window; otherwise it is that of the recording's beginning."""
     missing: tuple[str, ...] = ()

@@ -269,6 +269,16 @@ CAUSES: Final = (
         " sender on that path.",
     ),
     Cause(
+        "link-rate", "a host's link came up slower than those of other hosts",
+        needs=(full_queues.slower_than_other_hosts,),
+        explains=("incast", "victim-flow"),
+        rival="incast",
+        tell="rocelab qos show {place}: rate, compared with other hosts; on a switch ethtool {interface}: speed",
+        fix="clean or replace the optic and cable of {place}, and set both ends to the speed of other hosts",
+        words="The host sends and receives more slowly than others, and jobs with this host wait for it. Its leaf"
+        " pauses those that send to it.",
+    ),
+    Cause(
         "parking-lot", "PFC shares bandwidth by port: the nearer a sender is, the more it gets",
         needs=(full_queues.the_near_get_more,),
         explains=("incast",),

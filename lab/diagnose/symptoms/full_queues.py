@@ -22,6 +22,8 @@ _ROOM: Final = 0.6
 """Share of a link's rate below which it has spare capacity."""
 _UNFAIR: Final = 1.6
 """Ratio of the throughput of near to far senders, if each switch between them divides by port."""
+_FEWEST_OTHERS: Final = 2
+"""Links of other hosts that a slow one is compared with."""
 _OBEYED: Final = 0.05
 """Share of the time. A queue that is paused no longer fills by itself."""
 
@@ -63,8 +65,7 @@ def _full(facts: WindowFacts, lane: Lane) -> tuple[Evidence, ...]:
 def slower_than_its_siblings(facts: WindowFacts) -> Iterator[Sign]:
     """A link between switches is slower than others of both switches, or its ends have different rates.
 
-    The rates are those of the configuration. The expected rate of a host is not known, nor that of a switch whose
-    links are all slow.
+    The rates are those of the configuration. The expected rate of a switch whose links are all slow is not known.
     """
     trunks = [port for port in facts.ports.values() if not port.host and port.peer and not facts.is_host(port.peer)]
     fastest: dict[str, float] = {}
@@ -81,6 +82,39 @@ def slower_than_its_siblings(facts: WindowFacts) -> Iterator[Sign]:
                 for (end, rate), sibling in zip(ends.items(), siblings, strict=True)
             )  # fmt: skip
             yield Sign(f"{port.name}--{port.peer}", tuple(seen), 0.9)
+
+
+def slower_than_other_hosts(facts: WindowFacts) -> Iterator[Sign]:
+    """One host's link is slower than all others of hosts, is not so in the topology, and holds traffic up.
+
+    Several slow links are more likely a limit that was set.
+    """
+    links = {
+        (port.name, port.peer): min(facts.rate(port.name), facts.rate(port.peer))
+        for port in facts.ports.values()
+        if port.host and port.peer
+    }
+    slow = [ends for ends, rate in links.items() if rate < max(links.values())]
+    if not facts.current or len(slow) != 1 or len(links) <= _FEWEST_OTHERS or not links[slow[0]]:
+        return
+    (ends,) = slow
+    waiting = [lane for end in ends for lane in facts.by_port.get(end, ()) if _holds_up(facts, lane)]
+    if waiting and links[ends] != facts.planned_rates.get(ends[0]):
+        told = f"Mb/s link rate; links of other hosts have {max(links.values()) / 1e6:g}"
+        seen = [
+            Evidence(says=told, of=end, source="qos rate", value=round(facts.rate(end) / 1e6, 3), at=facts.end)
+            for end in ends
+        ]
+        more = counted(facts, waiting[0], "bytes of average queue depth", measures.QUEUE_BYTES, waiting[0].depth)
+        yield Sign("--".join(sorted(ends)), (*seen, more), 0.9)
+
+
+def _holds_up(facts: WindowFacts, lane: Lane) -> bool:
+    """Return whether a lane fills its link, or has a queue for which its switch pauses senders or marks packets."""
+    if facts.load(lane) >= _FULL:
+        return True
+    node, _, _ = lane.port.partition(":")
+    return lane.depth > 0 and (lane.marked > 0 or facts.pauses_others(node, lane.priority))
 
 
 def _sender(facts: WindowFacts, nic: str, priority: int) -> Lane:

@@ -419,6 +419,19 @@ CASES: list[tuple[str, str, WindowFacts, WindowFacts]] = [
         facts({}, qos=configured("leaf1:swp1", "leaf1:swp2", "spine1:swp1", "spine2:swp1", rate=10**7), current=True),
     ),
     (
+        "link-rate", "h4:eth1--leaf1:swp6",
+        facts({"leaf1:swp6": {**DEEP, "tx_bytes": FULL // 5, "marked": 9}},
+              qos=configured("leaf1:swp6", "h4:eth1", rate=25 * 10**6), current=True),
+        facts({"leaf1:swp6": {**DEEP, "tx_bytes": FULL // 5, "marked": 9}},
+              qos=configured("leaf1:swp6", "h4:eth1", rate=25 * 10**6), current=True,
+              planned_rates={"leaf1:swp6": 25 * 10**6, "h4:eth1": 25 * 10**6}),
+    ),
+    (
+        "link-rate", "h4:eth1--leaf1:swp6",
+        facts({"h4:eth1": {"tx_bytes": FULL // 4}}, qos=configured("h4:eth1", rate=25 * 10**6), current=True),
+        facts({"h4:eth1": {"tx_bytes": FULL // 5}}, qos=configured("h4:eth1", rate=25 * 10**6), current=True),
+    ),
+    (
         "dscp-rewritten", "h1:eth1",
         facts({"h1:eth1/0": {"tx_packets": 500}, "h1:eth1": {"tx_packets": 9}}, devices={"h1": {"sent_pkts": 500}}),
         facts({"h1:eth1/0": {"tx_packets": 500}, "h1:eth1": {"tx_packets": 500}}, devices={"h1": {"sent_pkts": 500}}),

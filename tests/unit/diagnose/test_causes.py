@@ -153,6 +153,17 @@ def test_a_full_link_that_is_slower_than_its_siblings_is_no_capacity() -> None:
     assert [each.cause for each in diagnose(replace(slow, current=True)).causes] == ["link-rate"]
 
 
+def test_several_slow_links_of_hosts_are_a_limit_that_was_set() -> None:
+    """One alone came up slowly. Two may have been limited for a purpose."""
+    ends = ("leaf1:swp6", "h4:eth1"), ("leaf2:swp6", "h8:eth1")
+    full = {"leaf1:swp6": {"tx_bytes": FULL // 4, "depth": 200_000.0, "marked": 9}}
+    one, two = (
+        facts(full, qos=configured(*slow, rate=25 * 10**6), current=True) for slow in (ends[0], ends[0] + ends[1])
+    )
+    assert [each.cause for each in diagnose(one).causes if each.fault] == ["link-rate"]
+    assert [each.cause for each in diagnose(two).causes if each.fault] == []
+
+
 def test_nothing_is_healthy() -> None:
     assert diagnose(facts({})).outcome is DiagnosisOutcome.HEALTHY
     assert diagnose(facts(full("leaf1:swp6"))).outcome is DiagnosisOutcome.HEALTHY
