@@ -1,4 +1,4 @@
-"""Rules about VLANs: a host is in the VLAN whose gateways, or whose other hosts, are in its network."""
+"""Rules about VLANs: a host is in the VLAN whose gateways are in its network, and gateways have addresses."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, described
 from lab.audit.objects.kernel_objects import VlanAudit
 from lab.audit.placement import is_of_most
+from lab.audit.rules.address_rules import OF_ANY_VALUE
+from lab.audit.rules.route_rules import gateways_of
 from lab.audit.rules.route_widths import RULE
 
 if TYPE_CHECKING:
@@ -54,16 +56,35 @@ def of_vlans(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]
                 yield Difference.of(peer.node, own[0], "network", str(mine[0]), f"one of VLAN {pvid.vlan}", RULE)
 
 
+def of_gateway_addresses(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield gateways without an address of a version that most gateways of VLANs with hosts have."""
+    slots: dict[tuple[str, str], set[int]] = {}
+    for name, node in state.nodes.items():
+        tags = {each.vlan for each in node.vlans if _is_to_a_host(name, each.interface, placement)}
+        for gateway in gateways_of(node) if placement.topology.node(name).role.is_switch else ():
+            if int(gateway.options["id"]) in tags and gateway.up:
+                own = [each for each in node.addresses if each.interface == gateway.name and each.scope == "global"]
+                slots[name, gateway.name] = {int(ip_interface(each.address).version) for each in own}
+    for version in (4, 6):
+        having = sum(version in found for found in slots.values())
+        for (name, interface), found in slots.items() if is_of_most(having, len(slots)) else ():
+            if version not in found:
+                yield Difference(
+                    node=name, kind="address", object=f"{OF_ANY_VALUE}{interface}", field=PRESENCE, value=ABSENT,
+                    expected=f"{PRESENT}: an IPv{version} address", against=RULE, interface=interface,
+                )  # fmt: skip
+
+
 def _networks_of_gateways(state: FabricAudit, placement: FabricRoles) -> dict[int, set[IPv4Network | IPv6Network]]:
     """Return the networks of the gateways of each VLAN, at any switch."""
     found: dict[int, set[IPv4Network | IPv6Network]] = defaultdict(set)
     for name, node in state.nodes.items():
         if not placement.topology.node(name).role.is_switch:
             continue
-        tags = {each.name: each.options.get("id", "") for each in node.interfaces if each.kind == "vlan"}
+        tags = {each.name: int(each.options["id"]) for each in gateways_of(node)}
         for each in node.addresses:
-            if each.scope == "global" and (tag := tags.get(each.interface, "")).isdigit():
-                found[int(tag)].add(ip_interface(each.address).network)
+            if each.scope == "global" and each.interface in tags:
+                found[tags[each.interface]].add(ip_interface(each.address).network)
     return dict(found)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 
     from lab.audit.audited import FabricAudit, NodeAudit
-    from lab.audit.objects.kernel_objects import RouteAudit
+    from lab.audit.objects.kernel_objects import InterfaceAudit, RouteAudit
     from lab.audit.placement import FabricRoles
     from lab.model.topology import Endpoint
 
@@ -54,7 +54,7 @@ def of_gateways(
                         and not (_is_manual(route) and _is_of_another_port(gateway, peer, there, placement))
                     ):
                         continue
-                    if _is_bridged(peer.interface, there) or not _lost_its_own(gateway, peer, there):
+                    if not _lost_its_own(gateway, peer, there):
                         expected = _right_gateway(route, peer, there)
                         wrong = Difference.of(node.name, route, "gateway", gateway, expected, RULE)
                         yield replace(wrong, interface=device)
@@ -105,8 +105,22 @@ def _is_of_another_port(gateway: str, peer: Endpoint, there: NodeAudit, placemen
 def _lost_its_own(gateway: str, peer: Endpoint, there: NodeAudit) -> bool:
     """Return whether the other end has no address like a gateway at all: the fault is there, and not in the route."""
     wanted = ip_interface(gateway)
-    found = [ip_interface(each.address) for each in there.addresses if each.interface == peer.interface]
+    own = {peer.interface}
+    if _is_bridged(peer.interface, there):
+        own = {each.name for each in gateways_of(there) if each.options["id"] in _tags(peer.interface, there)}
+        if not own:
+            return False
+    found = [ip_interface(each.address) for each in there.addresses if each.interface in own]
     return not any((each.version, each.is_link_local) == (wanted.version, wanted.is_link_local) for each in found)
+
+
+def gateways_of(node: NodeAudit) -> list[InterfaceAudit]:
+    """Return the interfaces of a switch's VLANs, which are gateways if they have addresses."""
+    return [each for each in node.interfaces if each.kind == "vlan" and each.options.get("id", "").isdigit()]
+
+
+def _tags(interface: str, node: NodeAudit) -> set[str]:
+    return {str(each.vlan) for each in node.vlans if each.interface == interface}
 
 
 def _right_gateway(route: RouteAudit, peer: Endpoint, there: NodeAudit) -> str:

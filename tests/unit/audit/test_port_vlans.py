@@ -15,8 +15,11 @@ from tests.unit.audit.made_fabric import STATE, TOPOLOGY
 UNTAGGED = ("PVID", "Egress Untagged")
 
 
-def differing(vlans: tuple[VlanAudit, ...], *addresses: str) -> list[tuple[str, str, str]]:
-    """What differs if h5's port has these VLANs: hosts are in VLAN 10 or 20, each with a gateway at each leaf."""
+def differing(vlans: tuple[VlanAudit, ...], *addresses: str, without: str = "") -> list[tuple[str, str, str]]:
+    """What differs if h5's port has these VLANs: hosts are in VLAN 10 or 20, each with a gateway at each leaf.
+
+    ``without`` is an address of leaf1 that is missing.
+    """
     nodes = dict(STATE.nodes)
     for number in range(1, 9):
         planned = (f"10.9.{_vlan(number)}.{number}/24", f"fd00:{_vlan(number)}::{number}/64")
@@ -37,7 +40,8 @@ def differing(vlans: tuple[VlanAudit, ...], *addresses: str) -> list[tuple[str, 
             addresses=(
                 *node.addresses,
                 *(AddressAudit(f"vlan{vlan}", f"10.9.{vlan}.254/24", "global") for vlan in (10, 20)),
-                *(AddressAudit(f"vlan{vlan}", f"fd00:{vlan}::254/64", "global") for vlan in (10, 20)),
+                *(AddressAudit(f"vlan{vlan}", f"fd00:{vlan}::254/64", "global") for vlan in (10, 20)
+                  if leaf != 1 or without != "fd00:10::254/64"),
             ),
             vlans=tuple(
                 each
@@ -70,6 +74,11 @@ def test_with_one_address_either_that_or_the_vlan_is_wrong() -> None:
     ]
     outside = differing((VlanAudit("swp3", 20, UNTAGGED),), "192.0.2.1/24")
     assert not [each for each in outside if each[1].startswith("vlan")], "no VLAN has its network"
+
+
+def test_a_gateway_without_an_address_that_others_have_is_named() -> None:
+    right = (VlanAudit("swp3", 10, UNTAGGED),)
+    assert differing(right, without="fd00:10::254/64") == [("leaf1", "address vlan10", "absent")]
 
 
 @pytest.mark.parametrize(("vlan", "named"), [("20", []), ("7", ["fdb 02:00:00:00:00:01 swp3 7"])])
