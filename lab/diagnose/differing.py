@@ -26,7 +26,7 @@ from lab.telemetry.read.audits import audit_at, read_audits
 from lab.telemetry.store.recording_folder import invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from lab.diagnose.diagnosis import Diagnosis
     from lab.diagnose.symptoms.crossed_cables import CrossedCable
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 _NS: Final = 10**9
 TOPOLOGY: Final = "topology"
 """``DifferingSetting.against`` for the cables of the topology, which LLDP would be compared with."""
+_TUNNEL: Final = "vxlan"
+_FLOODED: Final = "fdb 00:00:00:00:00:00 "
+"""The beginning of the name of an entry by which a tunnel floods to another one (bridge(8))."""
+_PORT_STATE: Final = "port state"
 _CABLE: Final = "cable"
 _OF_PEERS: Final = frozenset({"route", "neighbour", "bgp session", "bfd session"})
 """Kinds of objects that have the addresses of the node at the other end of a cable."""
@@ -71,6 +75,8 @@ class DifferingSetting:
     """Whether one node of its role may have it by intent, like a neighbour outside of the fabric."""
     harmless: bool = False
     """Whether it changes nothing for packets as it is, like a neighbour entry with the right MAC."""
+    tunnel: bool = False
+    """Whether it is one of a tunnel (VXLAN), whose other ends lose packets as well."""
     shared: bool = False
     """Whether another node has the same value, which has to be its own, like a router ID."""
     touches: tuple[str, ...] = ()
@@ -110,6 +116,7 @@ def with_differences(
         if (name, each.identity) in differs
     }
     handles = {(name, each.identity): each.number for name, node in known.items() for each in node.nft}
+    tunnels = {(name, each.name) for name, node in known.items() for each in node.interfaces if each.kind == _TUNNEL}
     settings = [
         replace(
             _setting(each, () if intentions.is_harmless(each) else places, recording.topology),
@@ -118,9 +125,10 @@ def with_differences(
             handle=handles.get((each.node, each.object), 0),
             intended=intentions.is_possible(each),
             harmless=intentions.is_harmless(each),
+            tunnel=(each.node, each.interface) in tunnels,
             shared=(each.node, each.object) in shared,
         )
-        for each in _explained(differences)
+        for each in _without_far_ends(_explained(differences), tunnels)
         if not _follows_from(cables, each)
     ]
     paths = RoutePaths(recording.topology, owners_of_networks(known.values()))
@@ -183,8 +191,8 @@ def _explained(differences: Sequence[Difference]) -> list[Difference]:
     That is a port that differs from the other end of its link, if that end differs from the plan or its siblings. It
     is also the gateway of a route whose next hops differ, and each property of one that should not exist. The
     metrics of a route contain its MTU and hop limit, and a command that sets them makes the route a manual one. The
-    options of a port of a bridge or bond follow from its master. With an address, its GID and the routes by its
-    interface are gone.
+    options of a port of a bridge or bond follow from its master, and its state from the interface. With an address,
+    its GID and the routes by its interface are gone.
     """
     changed = {
         (f"{each.node}:{each.interface}", each.kind, each.field)
@@ -196,6 +204,7 @@ def _explained(differences: Sequence[Difference]) -> list[Difference]:
 
     addresses = {(each.node, each.interface) for each in differences if each.kind == "address"}
     lost = {(each.node, each.interface) for each in differences if each.kind == "address" and _is_gone(each)}
+    shut = {(each.node, each.object) for each in differences if each.field in {"up", "carrier"}}
 
     def is_detail(each: Difference) -> bool:
         if each.kind == "gid" and (each.node, each.interface) in addresses:
@@ -203,8 +212,10 @@ def _explained(differences: Sequence[Difference]) -> list[Difference]:
         if each.kind == "route" and _is_gone(each):
             words = each.expected.replace(",", " ").split()
             return any((each.node, name) in lost for before, name in pairwise(words) if before == "dev")
-        if each.kind == "interface" and each.field.startswith("port ") and (each.node, each.object) in moved:
-            return True
+        if each.kind == "interface" and each.field.startswith("port "):
+            return (each.node, each.object) in moved or (
+                each.field == _PORT_STATE and (each.node, each.object) in shut
+            )
         of_route = [field for field in (PRESENCE, "next hops") if (each.node, each.object, field) in routes]
         of_metrics = not of_route and any((each.node, each.object, field) in routes for field in _OF_METRICS)
         return each.kind == "route" and (
@@ -216,6 +227,19 @@ def _explained(differences: Sequence[Difference]) -> list[Difference]:
     return [
         each for each in differences if (each.against, each.kind, each.field) not in changed and not is_detail(each)
     ]
+
+
+def _without_far_ends(
+    differences: Sequence[Difference], tunnels: Collection[tuple[str, str]]
+) -> Iterable[Difference]:
+    """Leave out where leaves do not flood to any more, if the tunnel of one differs: that follows from it."""
+    if not any(each.kind == "interface" and (each.node, each.interface) in tunnels for each in differences):
+        return differences
+    return (
+        each
+        for each in differences
+        if (each.kind, each.field) != ("vni", "remotes") and not each.object.startswith(_FLOODED)
+    )
 
 
 def _is_gone(found: Difference) -> bool:

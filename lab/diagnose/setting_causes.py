@@ -381,6 +381,8 @@ def _reaches(suspects: _Suspects, place: str, topology: Topology) -> bool:
     peer = peer_of(topology, node, interface) if interface else ""
     if inside and ends[0].partition(":")[0] == node:
         return True
+    if inside and any(each.tunnel for each in suspects.settings):  # frames vanish at its other ends and on the way
+        return topology.node(ends[0].partition(":")[0]).role.is_switch
     if suspects.kind.reach is SettingReach.PORT:
         return suspects.place in ends or (not interface and node in _nodes(place)) or (inside and ends[0] == peer)
     there = ends[0].partition(":")[0]

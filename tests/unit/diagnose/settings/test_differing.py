@@ -353,3 +353,23 @@ def test_with_an_address_its_gid_and_the_routes_by_its_interface_are_gone() -> N
     assert differing._explained([gid, route]) == [gid, route]
     elsewhere = replace(address, interface="eth2")
     assert differing._explained([elsewhere, gid, route]) == [elsewhere, gid, route]
+
+
+def test_lost_ends_of_a_tunnel_follow_from_a_tunnel_that_differs() -> None:
+    shut = Difference("leaf2", "interface", "interface vni7", "up", "no", "yes", "plan", "vni7")
+    far = [
+        Difference("leaf1", "vni", "vni 7", "remotes", "none", "10.0.0.2", "plan"),
+        Difference(
+            "leaf1", "fdb", "fdb 00:00:00:00:00:00 vni7 10.0.0.2", "presence", "absent", "present", "plan", "vni7"
+        ),
+    ]
+    assert list(differing._without_far_ends([shut, *far], {("leaf2", "vni7")})) == [shut]
+    assert list(differing._without_far_ends([shut, *far], set())) == [shut, *far]
+    assert list(differing._without_far_ends(far, {("leaf1", "vni7")})) == far
+
+
+def test_the_state_of_a_bridge_port_follows_from_an_interface_that_is_shut() -> None:
+    shut = Difference("leaf2", "interface", "interface vni7", "up", "no", "yes", "plan", "vni7")
+    state = replace(shut, field="port state", value="disabled", expected="forwarding")
+    assert differing._explained([shut, state]) == [shut]
+    assert differing._explained([state]) == [state]

@@ -642,3 +642,14 @@ def test_a_bridge_that_ignores_vlans_explains_floods_and_addresses_of_other_netw
     learning = replace(mixed, setting="learning", value="no", expected="yes")
     found = diagnosed([learning], "h1:eth1", "leaf1", causes=[flood, stale])
     assert [each.cause for each in found.causes][:2] == ["spine-as-bottleneck", "stale-neighbour"]
+
+
+def test_a_tunnel_that_is_shut_loses_packets_at_its_other_end() -> None:
+    shut = replace(setting("leaf2", "interface vni7", "up", "vni7", value="no", expected="yes"), tunnel=True)
+    drop = cause("silent-drop", "leaf1", 0.7)
+    assert named(diagnosed([shut], "leaf1", causes=[drop])) == [("link-differs", ("leaf2:vni7",), 0.93)]
+    assert named(diagnosed([replace(shut, tunnel=False)], "leaf1", causes=[drop])) == [
+        ("silent-drop", ("leaf1",), 0.7)
+    ]
+    behind = cause("silent-drop", "h1:eth1", 0.7)
+    assert named(diagnosed([shut], "h1:eth1", causes=[behind])) == [("silent-drop", ("h1:eth1",), 0.7)]
