@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lab.errors import UsageError
 from lab.model.values.suggest import suggest
+from lab.model.values.yamltext import show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -178,9 +179,10 @@ def _checked(name: str, value: str) -> str:
     return str(int(value))
 
 
-def _refused(name: str) -> UsageError:
+def _refused(written: str) -> UsageError:
+    name = show(written)[1:-1]
     for pattern, why, remedy in _REFUSED:
         if re.fullmatch(pattern, name):
             return UsageError(f"{name} has no counterpart here: {why}", remedy)
     known = (*_NUMBERS, _DEVICE, _SOCKET)
-    return UsageError(f"{name[:60]} is no setting of NCCL", suggest(name, known, f"use one of {', '.join(known)}"))
+    return UsageError(f"{name} is no setting of NCCL", suggest(name, known, f"use one of {', '.join(known)}"))

@@ -23,6 +23,8 @@ def check_groups(spec: OverlaySpec) -> Iterator[SpecFinding]:
     used: dict[IPv4Address, str] = {}
     for name, network in spec.networks.items():
         path = ("overlay", "networks", name, "group")
+        if network.group is None and network.l2vni is None:
+            continue  # the VNI is what is missing
         group = network.group or default_group(network.l2vni or 0)
         if spec.flooding is not Flooding.MULTICAST:
             if network.group is not None:

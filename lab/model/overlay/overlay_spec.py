@@ -23,6 +23,7 @@ from lab.model.overlay.intent import (
 )
 from lab.model.topology import MAX_NODE_NAME, Underlay
 from lab.model.values.fields import NAME, NAME_FORM, SECTION, NodeName, named, written
+from lab.model.values.yamltext import show
 
 MAX_NETWORKS: Final = 4000
 """The most networks, and the most tenants, of one fabric: each takes a VLAN."""
@@ -70,7 +71,7 @@ def _group(value: Any) -> IPv4Address:
 
 def _mac(value: Any) -> str:
     if not isinstance(value, str) or not re.fullmatch(_MAC, value.lower()):
-        raise ValueError(f"{ascii(value)[:60]} is not a MAC address; write it like {GATEWAY_MAC}")
+        raise ValueError(f"{show(value)} is not a MAC address; write it like {GATEWAY_MAC}")
     mac = value.lower()
     if int(mac[:2], 16) & 1 or mac == "00:00:00:00:00:00":
         raise ValueError(f"{mac} is of no single station; choose one whose first octet is even, like {GATEWAY_MAC}")

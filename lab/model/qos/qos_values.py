@@ -12,6 +12,7 @@ from lab.model.qos.port import CLASSES, DSCPS, MAX_SIZE
 from lab.model.qos.profile import STRICT, UNLIMITED
 from lab.model.topology import MAX_INTERFACE_NAME, MAX_NODE_NAME, RATE_RANGE
 from lab.model.values.fields import named, ranged, written
+from lab.model.values.yamltext import show
 from lab.units import format_rate, format_size, format_time, parse_rate, parse_size, parse_time
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def _number_below(count: int, what: str) -> Callable[[Any], int]:
         text = str(value)
         if re.fullmatch("0|[1-9][0-9]?", text, re.ASCII) and int(text) < count:
             return int(text)
-        raise ValueError(f"{ascii(value)[:40]} is not {what}; choose 0 to {count - 1}")
+        raise ValueError(f"{show(value)} is not {what}; choose 0 to {count - 1}")
 
     return check
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 from pydantic import BeforeValidator, ConfigDict, PlainValidator, WithJsonSchema
 
 from lab.model.topology import DELAY_RANGE, MAX_FABRIC_NAME, MAX_NODE_NAME, MTU_RANGE, RATE_RANGE
+from lab.model.values import yamltext
 from lab.units import format_rate, format_time, parse_rate, parse_size, parse_time
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def named(pattern: str, limit: int, what: str, form: str) -> Callable[[Any], str
         if not isinstance(value, str):
             raise ValueError(f"{what} must be text; {form}")
         if not re.fullmatch(pattern.rstrip("$"), value, re.ASCII):
-            raise ValueError(f"{ascii(value)[:60]} is not {what}; {form}")
+            raise ValueError(f"{yamltext.show(value)} is not {what}; {form}")
         if len(value) > limit:
             raise ValueError(
                 f"{value[:40]!r} has {len(value)} characters; the kernel has room for {limit}, shorten it"

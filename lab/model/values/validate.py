@@ -176,7 +176,7 @@ _FORMS: Final[dict[str, tuple[str, str]]] = {
     "too_long": ("has too many entries ({actual_length})", "write at most {max_length}"),
     "string_too_long": ("is too long", "write at most {max_length} characters"),
     "union_tag_not_found": ("is missing", "add shape: leaf-spine, clos or rail-optimised"),
-    "union_tag_invalid": ("{tag!r} is not known", "choose leaf-spine, clos or rail-optimised"),
+    "union_tag_invalid": ("{input} is not known", "choose leaf-spine, clos or rail-optimised"),
 }
 
 
@@ -191,13 +191,14 @@ def _explain(detail: ErrorDetails, data: Value, schema: Mapping[str, Any]) -> Sp
         return SpecFinding(path, "is not a known key", remedy)
     here = schema_at(schema, detail["loc"])
     if kind == "missing":
-        meaning = here.get("description", "")
+        meaning = " ".join(here.get("description", "").split())
         like = f", like `{path[-1]}: {_example(here)}`" if _example(here) else ""
         return SpecFinding(path, "is missing", f"add it{like}: {meaning[:1].lower()}{meaning[1:].rstrip('.')}")
     message, remedy = _FORMS.get(kind, (detail["msg"].replace("{", "{{"), "see `rocelab topology schema`"))
     if kind in _SHAPES:
         remedy = (_how_to_write(here, schema) or remedy).replace("{", "{{").replace("}", "}}")
-    values = {"input": show(detail["input"]), **context}
+    written = detail["input"].get("shape") if kind in _SHAPELESS else detail["input"]
+    values = {"input": show(written), **context}
     if kind in _NUMBERS:
         values["example"] = max(_EXAMPLE, here.get("minimum", _EXAMPLE))
     remedy = remedy.format(**values)

@@ -11,6 +11,7 @@ from lab.model.qos.congestion.cc_presets import CC_PRESETS
 from lab.model.qos.congestion.cc_profile import LINK, OFF
 from lab.model.qos.congestion.cc_registers import ALPHA_RANGE, CcAlgorithm, CnpModeration
 from lab.model.qos.port import CLASSES, DSCPS, MAX_SIZE
+from lab.model.values import yamltext
 from lab.model.values.fields import SECTION, written
 from lab.units import format_rate, format_size, format_time, parse_rate, parse_size, parse_time
 
@@ -49,13 +50,13 @@ def _check_algorithm(value: Any) -> CcAlgorithm | str:
     if isinstance(value, str) and value in [each.value for each in CcAlgorithm]:
         return CcAlgorithm(value)
     known = ", ".join(CcAlgorithm)
-    raise ValueError(f"{ascii(value)[:40]} is not a known algorithm; choose {known} or {OFF}")
+    raise ValueError(f"{yamltext.show(value)} is not a known algorithm; choose {known} or {OFF}")
 
 
 def _check_preset(value: Any) -> str:
     if isinstance(value, str) and value in CC_PRESETS:
         return value
-    raise ValueError(f"{ascii(value)[:40]} is not a preset with registers; choose {', '.join(CC_PRESETS)}")
+    raise ValueError(f"{yamltext.show(value)} is not a preset with registers; choose {', '.join(CC_PRESETS)}")
 
 
 def _check_real_rate(value: Any) -> int | str:
