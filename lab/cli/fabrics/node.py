@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -18,7 +19,7 @@ from lab.cli.kit.open_fabric import open_fabric
 from lab.errors import UsageError
 from lab.kernel.bpf.pins import BPF_FILES
 from lab.kernel.process import cgroup, process
-from lab.kernel.process.node_session import NodeSession
+from lab.kernel.process.node_session import NodeSession, with_hostname
 from lab.model.overlay.plan import plan_overlay
 from lab.rdma.sysfs import DEVICES
 from lab.routing.daemons import NO_ROUTER
@@ -149,4 +150,4 @@ def vtysh(
         raise UsageError(f"{node} is a host and runs no router", f"switches are {switches}")
     router = fabric.router(node)
     with cgroup.opened(router.namespace.group) as group:  # outside the node: see Router.ask
-        sys.exit(process.interact(router.vtysh(*(command or ())), group))
+        sys.exit(process.interact(router.vtysh(*(command or ())), group, place=partial(with_hostname, node)))

@@ -71,8 +71,7 @@ class NodeSession:
     def _place(self, work: Callable[[], process.Process]) -> process.Process:
         def body() -> process.Process:
             self.namespace.enter()
-            libc.unshare(libc.CLONE_NEWUTS)
-            socket.sethostname(self.hostname)
+            _own_hostname(self.hostname)
             tuning.own_mounts()
             self._mount_sys()
             self._mount_files()
@@ -106,3 +105,19 @@ class NodeSession:
             libc.mount("tmpfs", target, "tmpfs")
             for entry in entries:
                 (target / entry.name).symlink_to(entry)
+
+
+def with_hostname(hostname: str, work: Callable[[], process.Process]) -> process.Process:
+    """Start a program outside the node, but with the node's hostname: vtysh shows it in its prompt."""
+
+    def body() -> process.Process:
+        _own_hostname(hostname)
+        return work()
+
+    return threads.in_thread(body)
+
+
+def _own_hostname(hostname: str) -> None:
+    """Give the calling thread, and the programs that it starts, a hostname of their own."""
+    libc.unshare(libc.CLONE_NEWUTS)
+    socket.sethostname(hostname)

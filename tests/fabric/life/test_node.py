@@ -75,6 +75,18 @@ def test_vtysh_in_a_shell(name: str) -> None:
         shell.expect(pexpect.EOF)
 
 
+def test_vtysh_without_a_shell_has_the_nodes_name_too() -> None:
+    """In its prompt, and in a configuration that has one line of a hostname."""
+    program, *words = argv("vtysh", "leaf2")
+    with pexpect.spawn(program, words, cwd=str(ROOT), timeout=PATIENCE, encoding="utf-8") as shell:
+        shell.expect("\n([^\n ]*)# $")
+        assert shell.match[1] == "leaf2"
+        shell.sendline("exit")
+        shell.expect(pexpect.EOF)
+    running = rocelab("vtysh", "leaf1", "-c", "show running-config").stdout.splitlines()
+    assert [line for line in running if line.startswith("hostname")] == ["hostname leaf1"]
+
+
 def test_the_machine_has_the_nodes_name() -> None:
     assert rocelab("exec", "leaf1", "hostname").stdout == "leaf1\n"
     assert rocelab("exec", "h2", "uname", "-n").stdout == "h2\n"
