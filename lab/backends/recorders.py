@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lab.backends.fabric_state import FabricState
+    from lab.errors import LabError
 
 _PATIENCE: Final = 60.0
 """Seconds for a recorder to finish its recording."""
@@ -32,6 +33,7 @@ _PATIENCE: Final = 60.0
 
 _RECORDER: Final = ".json"
 _VIEW: Final = ".view"
+_FAILED: Final = ".failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,25 @@ def viewing(state: FabricState) -> Iterator[Path]:
                 yield folder
             finally:
                 path.unlink(missing_ok=True)
+
+
+def note_failure(state: FabricState, name: str, error: LabError) -> None:
+    """Keep the error of a recorder that ended early, for ``failure``. Does nothing if the fabric is gone."""
+    with contextlib.suppress(OSError):
+        (state.recorders / f"{name}{_FAILED}").write_text(
+            json.dumps({"message": error.message, "remedy": error.remedy}), encoding="utf-8"
+        )
+
+
+def failure(state: FabricState, name: str | None) -> OperationFailed | None:
+    """Return why the recorder ``name``, or any, ended early, and forget it; None if none did."""
+    for path in sorted(state.recorders.glob(f"*{_FAILED}")):
+        if name in {None, path.stem}:
+            with contextlib.suppress(OSError, ValueError, LookupError):
+                about = json.loads(path.read_text(encoding="utf-8"))
+                path.unlink()
+                return OperationFailed(about["message"], about["remedy"])
+    return None
 
 
 def running(state: FabricState) -> list[RunningRecorder]:

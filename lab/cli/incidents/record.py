@@ -84,6 +84,8 @@ def stop(
     """Stop a recording and print its summary."""
     found = _chosen(name, fabric)
     recorders.stop(found)
+    for state in _states():
+        recorders.failure(state, found.name)  # reported below
     recording = _opened(found.folder)
     if as_json:
         print_json(_as_data(recording))
@@ -168,7 +170,7 @@ def _running() -> dict[Path, recorders.RunningRecorder]:
 
 
 def _chosen(name: str | None, fabric: str | None) -> recorders.RunningRecorder:
-    """Return the selected recorder; UsageError lists the running ones."""
+    """Return the selected recorder; UsageError lists the running ones, OperationFailed says why it ended early."""
     if fabric is not None:
         find_fabric(fabric)
     found = {
@@ -182,6 +184,9 @@ def _chosen(name: str | None, fabric: str | None) -> recorders.RunningRecorder:
         return next(iter(found.values()))
     if found:
         raise UsageError(f"{len(found)} recordings are in progress", f"name one: {', '.join(found)}")
+    for state in _states():
+        if fabric in {None, state.name} and (ended := recorders.failure(state, name)) is not None:
+            raise ended
     running = [each.name for each in _running().values()]
     what = "nothing is being recorded" if name is None or not running else f"no recording {name} is being made"
     raise UsageError(what, suggest(name or "", running, ", ".join(running) or "rocelab record start"))

@@ -7,7 +7,8 @@ import select
 import signal
 from typing import TYPE_CHECKING, Final
 
-from lab.backends.recorders import enlisted
+from lab.backends.recorders import enlisted, note_failure
+from lab.errors import OperationFailed
 from lab.kernel.process import cgroup
 from lab.kernel.process.signals import received
 from lab.telemetry.record.recorder import Recorder
@@ -28,13 +29,20 @@ def start(folder: Path, fabric: Fabric, *, hz: float, captures: Sequence[str]) -
 
     def work(control: Control) -> None:
         _join(fabric)
-        with (
-            received([signal.SIGTERM]) as signals,
-            enlisted(fabric.state, folder.name, folder),
-            Recorder.begin(folder, fabric, hz=hz, captures=captures, audited=True) as recorder,
-        ):
-            control.say({"begun": True})
-            _wait(recorder, signals)
+        begun = False
+        try:
+            with (
+                received([signal.SIGTERM]) as signals,
+                enlisted(fabric.state, folder.name, folder),
+                Recorder.begin(folder, fabric, hz=hz, captures=captures, audited=True) as recorder,
+            ):
+                begun = True
+                control.say({"begun": True})
+                _wait(recorder, signals)
+        except OperationFailed as error:
+            if begun:  # nobody waits for the answer: the next rocelab record stop reports it
+                note_failure(fabric.state, folder.name, error)
+            raise
 
     said = ChildProcess(f"recorder {folder.name}", work).ask({"do": "begin"})
     if "error" in said:

@@ -13,6 +13,7 @@ the beginning of each phase, so that growth in a phase is exact.
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from contextlib import ExitStack, contextmanager, suppress
@@ -130,7 +131,7 @@ class Recorder:
                 files.write_json(folder.about, about)
                 undo.pop_all()
         except OSError as error:
-            raise _failed(folder, error.strerror or str(error)) from error
+            raise _failed(folder, _reason(error)) from error
         return cls(folder, fabric, about, state, sampler, others, _forwards=forwards, _audit=audit)
 
     def __enter__(self) -> Self:
@@ -172,7 +173,7 @@ class Recorder:
         try:
             files.append_line(self.folder.records(record_kind), {"ns": at, **data})
         except OSError as error:
-            raise _failed(self.folder, error.strerror or str(error)) from error
+            raise _failed(self.folder, _reason(error)) from error
         return at
 
     def rest(self) -> None:
@@ -214,7 +215,7 @@ class Recorder:
                 why = why or ("the fabric was taken down" if said["gone"] else "")
                 finish(self.folder, {**self.about, "why": why, "skipped": said["skipped"]})
             except OSError as error:
-                raise _failed(self.folder, error.strerror or str(error)) from error
+                raise _failed(self.folder, _reason(error)) from error
 
     def _finished_sampling(self) -> dict[str, Any]:
         try:
@@ -298,5 +299,12 @@ def _answer(folder: Folder, sampler: ChildProcess, what: str) -> dict[str, Any]:
     return said
 
 
+def _reason(error: OSError) -> str:
+    """Return what the kernel says: PyArrow writes a sentence around it."""
+    return os.strerror(error.errno) if error.errno else str(error)
+
+
 def _failed(folder: Folder, reason: str) -> OperationFailed:
+    """Return the error of a recording that cannot be written, after a note of the reason in the recording."""
+    files.note_failure(folder.about, reason)
     return OperationFailed(f"recording {folder.path}: {reason}", _READABLE)

@@ -328,6 +328,19 @@ def write_json(path: Path, data: Any) -> None:
             fresh.unlink()
 
 
+def note_failure(about: Path, why: str) -> None:
+    """Add the reason of a failure to the description of a recording; does nothing if even that fails.
+
+    It is changed in place: a full disk has no room for another file.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        data = json.loads(about.read_text(encoding="utf-8"))
+        if isinstance(data, dict):
+            with about.open("r+", encoding="utf-8") as file:
+                file.write(json.dumps({**data, "why": why}) + "\n")
+                file.truncate()
+
+
 def append_line(path: Path, data: dict[str, Any]) -> None:
     """Append an object to a JSON-lines file, in a single write."""
     append_lines(path, [data])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import pytest
 
 from lab.backends import recorders
 from lab.backends.fabric_state import FabricState
+from lab.kernel.process import libc
 from lab.telemetry.read.recording import Recording
 from lab.tui.playhead import marks_of
 from lab.vm.host.vm_state import process_start
@@ -85,6 +87,25 @@ def test_one_that_is_killed_is_incomplete_and_in_nobodys_way(fabric: FabricState
     assert [entry["state"] for entry in rocelab_json("record", "ls", "-o", tmp_path)] == ["incomplete"]
     rocelab("record", "start", "third", "-o", tmp_path / "again")
     assert rocelab_json("record", "stop")["complete"]
+
+
+def test_one_whose_disk_is_full_says_so_when_it_is_stopped_and_listed(fabric: FabricState, tmp_path: Path) -> None:
+    """It ends by itself, when another file takes what is left."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", tmp_path], check=True)
+    try:
+        rocelab("record", "start", "fourth", "-o", tmp_path, "--hz", "200")
+        with pytest.raises(OSError, match="No space left"):
+            (tmp_path / "other").write_bytes(bytes(2**22))
+        deadline = time.monotonic() + PATIENCE
+        while recorders.running(fabric) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        said = rocelab("record", "stop", expect=1).stderr
+        assert f"recording {tmp_path / 'fourth'}: No space left on device" in said
+        (listed,) = rocelab_json("record", "ls", "-o", tmp_path)
+        assert (listed["state"], listed["why"]) == ("incomplete", "No space left on device")
+        assert "nothing is being recorded" in rocelab("record", "stop", expect=2).stderr
+    finally:
+        libc.unmount(tmp_path)
 
 
 def test_bad_input_is_one_line_and_leaves_no_recorder(fabric: FabricState, tmp_path: Path) -> None:

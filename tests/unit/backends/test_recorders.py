@@ -10,7 +10,7 @@ import pytest
 from lab.backends import fabric_state, recorders
 from lab.backends.fabric_state import FabricState
 from lab.cli.kit import recorded_command
-from lab.errors import UsageError
+from lab.errors import OperationFailed, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,3 +61,12 @@ def test_what_one_that_was_killed_left_is_nobody(fabric: FabricState, tmp_path: 
     assert recorders.running(fabric) == []
     with recorders.enlisted(fabric, "first", tmp_path / "first"):
         assert len(recorders.running(fabric)) == 1
+
+
+def test_why_one_ended_early_is_reported_once(fabric: FabricState) -> None:
+    assert recorders.failure(fabric, None) is None
+    fabric.recorders.mkdir()
+    recorders.note_failure(fabric, "first", OperationFailed("recording first: No space left", "the data is readable"))
+    assert recorders.failure(fabric, "second") is None
+    assert str(recorders.failure(fabric, None)) == "recording first: No space left: the data is readable"
+    assert recorders.failure(fabric, "first") is None
