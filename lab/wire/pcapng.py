@@ -197,7 +197,9 @@ class Writer:
         except OSError as error:
             self._take_back(done)
             reason = "No room for a longer file" if error.errno == errno.EFBIG else error.strerror
-            raise OperationFailed(f"cannot write the capture: {reason}", "everything before that is valid") from error
+            name = getattr(self._output, "name", None)
+            what = f"the capture {name}" if isinstance(name, str) else "the capture"
+            raise OperationFailed(f"cannot write {what}: {reason}", "everything before that is valid") from error
         self.written += done
 
     def _take_back(self, done: int) -> None:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lab.cli.kit.output import JsonFlag, print_json, stderr, stdout, table
-from lab.errors import EnvironmentLacks, ExitCode, InvalidInput, LabError, UsageError, writing
+from lab.errors import EnvironmentLacks, ExitCode, InvalidInput, LabError, UsageError
 from lab.kernel.process import time_source
+from lab.result_files import write_result
 from lab.units import counted, format_rate, format_time
 
 if TYPE_CHECKING:
@@ -330,8 +331,7 @@ def write(content: str | bytes, output: Path | None) -> None:
     if output is None:
         typer.echo(content, nl=False)
         return
-    with writing(output, "name another file with -o"):
-        output.write_bytes(content.encode() if isinstance(content, str) else content)
+    write_result(output, content, "name another file with -o")
     typer.echo(f"wrote {output}", err=True)
 
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lab.cli.kit.complete import run_names
+from lab.cli.kit.option_value import read_optional_seconds
 from lab.cli.kit.output import JsonFlag, print_json, stdout
 from lab.cli.kit.run_name import file_stems, folder_of
-from lab.errors import ExitCode, UsageError, writing
+from lab.errors import ExitCode, UsageError
+from lab.result_files import write_result
 from lab.scenario import library
 
 if TYPE_CHECKING:
@@ -31,10 +33,10 @@ def compare(
     ],
     phase: Annotated[str, typer.Option(help="Compare only this phase of both recordings.")] = "",
     begin: Annotated[
-        float | None, typer.Option("--from", metavar="SECONDS", help="Start of the window in both recordings.")
+        str | None, typer.Option("--from", metavar="TIME", help="Start of the window in both recordings.")
     ] = None,
     until: Annotated[
-        float | None, typer.Option("--until", metavar="SECONDS", help="End of the window in both recordings.")
+        str | None, typer.Option("--until", metavar="TIME", help="End of the window in both recordings.")
     ] = None,
     threshold: Annotated[
         float, typer.Option(min=0, max=100, help="Percent by which a value has to differ to count as a change.")
@@ -61,8 +63,9 @@ def compare(
     is always a change. The command needs no root.
     """
     files = output or []
-    _check(phase, begin, until, files)
-    found = _compared(a, b, phase, begin, until, threshold / 100, path)
+    since, end = read_optional_seconds("--from", begin), read_optional_seconds("--until", until)
+    _check(phase, since, end, files)
+    found = _compared(a, b, phase, since, end, threshold / 100, path)
     for file in files:
         _write(file, found, threshold / 100, every=every)
     if as_json:
@@ -113,6 +116,4 @@ def _write(file: Path, found: RunComparison, threshold: float, *, every: bool) -
 
     made = write_comparison_page if file.suffix == ".html" else write_comparison
     text = made(found, threshold, every=every)
-    with writing(file, "name another file with -o"):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8", errors="replace")
+    write_result(file, text, "name another file with -o")

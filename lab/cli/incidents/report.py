@@ -10,7 +10,8 @@ import typer
 from lab.cli.kit.complete import run_names
 from lab.cli.kit.output import JsonFlag, print_json, print_note, stdout
 from lab.cli.kit.run_name import file_stems, folder_of
-from lab.errors import InvalidInput, UsageError, writing
+from lab.errors import InvalidInput, UsageError
+from lab.result_files import write_result, write_results
 from lab.scenario import library
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ Index = Annotated[
     typer.Option(metavar="DIR", help="Report every recording below a folder, and list them on index.html."),
 ]
 Own = Annotated[Path, typer.Option("--path", metavar="DIR", help="A folder of your own scenarios.")]
+_REMEDY = "name another folder with -o"
 
 
 def report(
@@ -76,7 +78,9 @@ def _made(run: Path, output: Path, path: Path, stem: str) -> tuple[ReportFacts, 
     recording = Recording.open(run)
     facts = gather(recording, told_of(run, path))
     texts = {"md": write_markdown(facts), "html": write_page(recording, facts)}
-    return facts, [_written(output / f"{stem}.{ending}", text) for ending, text in texts.items()]
+    files = {output / f"{stem}.{ending}": text for ending, text in texts.items()}
+    write_results(files, _REMEDY)
+    return facts, [*files]
 
 
 def _below(folder: Path) -> list[Path]:
@@ -91,13 +95,8 @@ def _listed(made: list[tuple[ReportFacts, list[Path]]], unread: dict[str, str], 
     from lab.report.gallery import write_gallery  # noqa: PLC0415 - see _made
 
     runs = [(facts, files[-1].name) for facts, files in made]
-    return _written(output / "index.html", write_gallery(runs, unread))
-
-
-def _written(file: Path, text: str) -> Path:
-    with writing(file, "name another folder with -o"):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8", errors="replace")
+    file = output / "index.html"
+    write_result(file, write_gallery(runs, unread), _REMEDY)
     return file
 
 

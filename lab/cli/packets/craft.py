@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
-from io import FileIO
+from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
@@ -16,8 +16,9 @@ import typer
 from lab.cli.kit.complete import FabricOption
 from lab.cli.kit.output import JsonFlag, print_json, stderr, stdout
 from lab.cli.tables.packet_view import print_headers
-from lab.errors import UsageError, writing
+from lab.errors import UsageError
 from lab.model.load import read_text
+from lab.result_files import write_result
 from lab.units import counted
 from lab.wire.craft.craft_file import load_packets, packet_from_options
 from lab.wire.craft.packet_craft import craft as build_frame
@@ -201,12 +202,11 @@ def _shown(spec: PacketSpec) -> _Packet:
 
 
 def _write(output: Path, crafted: Sequence[_Packet]) -> None:
-    with writing(output):
-        file = FileIO(output, "w")
-    with file:
-        writer = Writer(file)
-        writer.add_interface(Interface("craft", speed=_common_rate(crafted)))
-        writer.write(_records(crafted))
+    made = BytesIO()
+    writer = Writer(made)
+    writer.add_interface(Interface("craft", speed=_common_rate(crafted)))
+    writer.write(_records(crafted))
+    write_result(output, made.getvalue())
 
 
 def _common_rate(crafted: Sequence[_Packet]) -> int | None:

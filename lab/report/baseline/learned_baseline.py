@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
-from lab.errors import UsageError, writing
+from lab.errors import UsageError
 from lab.report.baseline.window_values import MEASURED, ValueKey, window_values
+from lab.result_files import write_result
 from lab.telemetry.read.measure_unit import MeasureUnit
 
 if TYPE_CHECKING:
@@ -169,8 +170,7 @@ def compare(
 
 def save(baseline: LearnedBaseline, file: Path) -> None:
     """Write a baseline. UsageError if the file cannot be written."""
-    with writing(file, "name another file with -o"):
-        file.write_text(json.dumps(asdict(baseline), indent=1) + "\n", encoding="utf-8")
+    write_result(file, json.dumps(asdict(baseline), indent=1) + "\n", "name another file with -o")
 
 
 def load(file: Path) -> LearnedBaseline:

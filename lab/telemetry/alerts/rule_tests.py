@@ -21,6 +21,7 @@ import yaml
 
 from lab.errors import OperationFailed, UsageError
 from lab.kernel.process import process
+from lab.result_files import write_results
 from lab.telemetry.alerts.fired_alerts import ALERTMANAGER, DASHBOARD, RULES, FiredAlert
 from lab.telemetry.alerts.recorded_metrics import recorded_series, scrape_times
 from lab.telemetry.metrics.metric_families import FAMILIES
@@ -56,7 +57,9 @@ def fired_alerts(tests: Mapping[str, Any]) -> list[FiredAlert]:
     """Return the alerts that fire in a file for promtool that expects none. Raises like ``evaluate``."""
     with tempfile.TemporaryDirectory(prefix="rocelab-alerts-") as folder:
         shutil.copy(RULES, folder)
-        return list(_fired(_promtool(_written(Path(folder), "recording", tests))))
+        file = _test_file(Path(folder), "recording")
+        file.write_text(_as_text(tests), encoding="utf-8")
+        return list(_fired(_promtool(file)))
 
 
 def export(folder: Path, recordings: Sequence[tuple[Recording, Sequence[FiredAlert]]], every: float) -> list[Path]:
@@ -68,15 +71,17 @@ def export(folder: Path, recordings: Sequence[tuple[Recording, Sequence[FiredAle
     names = [recording.name for recording, _ in recordings]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"several recordings are called {', '.join(twice)}", "export them into folders of their own")
-    folder.mkdir(parents=True, exist_ok=True)
-    found = [Path(shutil.copy(file, folder)) for file in (RULES, ALERTMANAGER, DASHBOARD)]
+    files: dict[Path, str | bytes] = {
+        folder / file.name: file.read_bytes() for file in (RULES, ALERTMANAGER, DASHBOARD)
+    }
     for recording, alerts in recordings:
         expected: dict[int, list[FiredAlert]] = {}
         for alert in alerts:
             for scrape in alert.scrapes:
                 expected.setdefault(scrape, []).append(alert)
-        found.append(_written(folder, recording.name, _rule_tests(recording, every, expected)))
-    return found
+        files[_test_file(folder, recording.name)] = _as_text(_rule_tests(recording, every, expected))
+    write_results(files, "name another folder with --export")
+    return [*files]
 
 
 def _rule_tests(recording: Recording, every: float, expected: Mapping[int, Sequence[FiredAlert]]) -> dict[str, Any]:
@@ -136,11 +141,12 @@ def _selector(name: str, labels: Mapping[str, str]) -> str:
     return f"{name}{{{', '.join(f'{label}={json.dumps(value)}' for label, value in labels.items())}}}"
 
 
-def _written(folder: Path, name: str, tests: Mapping[str, Any]) -> Path:
-    """Write a test into the folder of the rules."""
-    file = folder / f"{name}.test.yml"
-    file.write_text(yaml.safe_dump(tests, sort_keys=False, width=10**9), encoding="utf-8")
-    return file
+def _test_file(folder: Path, name: str) -> Path:
+    return folder / f"{name}.test.yml"
+
+
+def _as_text(tests: Mapping[str, Any]) -> str:
+    return yaml.safe_dump(tests, sort_keys=False, width=10**9)
 
 
 def _promtool(file: Path) -> str:

@@ -1,0 +1,94 @@
+"""Files that the user named are written all or none, and what was there before outlives a full disk."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lab.errors import OperationFailed, UsageError
+from lab.result_files import write_results
+from lab.wire.pcapng import Writer
+from tests.unit.telemetry.played import played
+
+FULL = 3000
+"""Bytes of the longest file that a command can write. A report has a short Markdown file and a long page."""
+PAGE = 50_000
+
+
+def on_a_full_disk(folder: Path, *words: str, most: int = FULL) -> subprocess.CompletedProcess[str]:
+    """Run rocelab in a folder; no file may become longer than ``most`` bytes, and errors stay errors (no signal)."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+    code = "import signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); from lab.__main__ import main; main()"
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
+    return subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=folder, env=environment, capture_output=True, text=True,
+        preexec_fn=limit, check=False,
+    )  # fmt: skip
+
+
+def below(folder: Path) -> set[str]:
+    return {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_report_is_there_with_all_of_its_files_or_not_at_all(tmp_path: Path) -> None:
+    played(tmp_path / "run").finished()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "run.md").write_text("old")
+    done = on_a_full_disk(tmp_path, "report", "run", "-o", "out", most=PAGE)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "cannot write out/run.html" in done.stderr
+    assert {name: (tmp_path / "out" / name).read_text() for name in below(tmp_path / "out")} == {"run.md": "old"}
+
+
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [
+        (("topology", "schema", "-o"), "schema.json"),
+        (("craft", "write", "--dst", "10.0.0.2", "--qp", "0x11", "--payload", "x" * FULL, "-o"), "made.pcapng"),
+    ],
+)
+def test_a_file_that_was_there_stays(tmp_path: Path, words: tuple[str, ...], file: str) -> None:
+    (tmp_path / file).write_text("old")
+    done = on_a_full_disk(tmp_path, *words, file)
+    assert done.returncode == 2
+    assert f"cannot write {file}" in done.stderr
+    assert (tmp_path / file).read_text() == "old"
+    assert below(tmp_path) == {file}
+
+
+def test_rules_of_alerts_are_written_all_or_none(tmp_path: Path) -> None:
+    assert on_a_full_disk(tmp_path, "alerts", "--export", "rules").returncode == 2
+    assert below(tmp_path) == set()
+
+
+def test_what_replaces_a_file_has_its_mode_and_a_link_stays_one(tmp_path: Path) -> None:
+    plain, link, target = tmp_path / "plain", tmp_path / "link", tmp_path / "target"
+    plain.write_text("old")
+    plain.chmod(0o640)
+    link.symlink_to(target)
+    write_results({plain: "new", link: b"linked"})
+    assert (plain.read_text(), plain.stat().st_mode & 0o777) == ("new", 0o640)
+    assert (link.is_symlink(), target.read_bytes()) == (True, b"linked")
+
+
+def test_a_folder_in_place_of_a_file_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UsageError, match="cannot write"):
+        write_results({tmp_path / "folder": "x", tmp_path / "other": "y"})
+    assert below(tmp_path) == set()
+
+
+def test_a_capture_that_cannot_be_written_on_is_named() -> None:
+    with (
+        Path("/dev/full").open("wb", buffering=0) as full,
+        pytest.raises(OperationFailed, match="the capture /dev/full"),
+    ):
+        Writer(full)
