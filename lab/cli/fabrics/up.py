@@ -11,6 +11,7 @@ from lab.audit.baseline import keep_baseline
 from lab.backends import lifecycle, registry
 from lab.backends.live_qos import slot_advice
 from lab.cli.kit.open_fabric import tell
+from lab.cli.kit.option_value import read_seconds
 from lab.cli.kit.output import JsonFlag, print_json, stdout, table
 from lab.cli.kit.progress import stages
 from lab.cli.kit.warnings import print_advice, warn
@@ -34,14 +35,15 @@ def up(
     ] = None,
     rdma: Annotated[bool, typer.Option(help="Bring up RDMA devices where the topology asks for them.")] = True,
     timeout: Annotated[
-        float, typer.Option(help="Seconds to wait until the fabric has converged.")
-    ] = lifecycle.CONVERGENCE_TIMEOUT,
+        str, typer.Option(metavar="TIME", help="How long to wait until the fabric has converged.")
+    ] = f"{lifecycle.CONVERGENCE_TIMEOUT:g}s",
     restored: Annotated[
         bool, typer.Option(hidden=True, help="The VM was restored from a checkpoint of this fabric.")
     ] = False,
     json: JsonFlag = False,
 ) -> None:
     """Build a fabric, wait until it converges, then inject the faults that its file declares."""
+    patience = read_seconds("--timeout", timeout)
     played_by = registry.backend(backend) if image is None else registry.of_image(backend, image)
     topology = read_topology(file, time_source.reaction(), declared.check)
     if not rdma:
@@ -51,9 +53,9 @@ def up(
         topology = renamed(topology, name)
     with stages(lines=True) as progress:
         if restored:
-            fabric, watch = lifecycle.reopen(topology, progress=progress, timeout=timeout, waiting=tell)
+            fabric, watch = lifecycle.reopen(topology, progress=progress, timeout=patience, waiting=tell)
         else:
-            fabric, watch = lifecycle.up(topology, played_by, progress=progress, timeout=timeout, waiting=tell)
+            fabric, watch = lifecycle.up(topology, played_by, progress=progress, timeout=patience, waiting=tell)
             keep_baseline(fabric, tell)
     declared.inject(fabric, tell)
     for advice in slot_advice(fabric, fabric.qos):

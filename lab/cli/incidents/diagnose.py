@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lab.cli.kit.complete import FabricOption, run_names
+from lab.cli.kit.option_value import read_optional_seconds, read_seconds
 from lab.cli.kit.output import JsonFlag, print_json, print_note, stdout, table
 from lab.cli.kit.run_name import folder_of
 from lab.cli.tables.deviation_table import SPREADS, show_deviations
@@ -54,12 +55,12 @@ def diagnose(
     ] = None,
     phase: Annotated[str, typer.Option(help="Only this phase of a recording.")] = "",
     begin: Annotated[
-        float | None, typer.Option("--from", metavar="SECONDS", help="Start of the window in the recording.")
+        str | None, typer.Option("--from", metavar="TIME", help="Start of the window in the recording.")
     ] = None,
     until: Annotated[
-        float | None, typer.Option("--until", metavar="SECONDS", help="End of the window in the recording.")
+        str | None, typer.Option("--until", metavar="TIME", help="End of the window in the recording.")
     ] = None,
-    seconds: Annotated[float, typer.Option(help="How long to observe a running fabric.")] = 10.0,
+    seconds: Annotated[str, typer.Option(metavar="TIME", help="How long to observe a running fabric.")] = "10s",
     probe: Annotated[
         bool,
         typer.Option("--probe", help="Send pings, path probes and some RDMA writes, for fabrics without traffic."),
@@ -88,13 +89,15 @@ def diagnose(
     which fault was injected. Exit code 0 if all is well or a link is full, 1 if something is broken. It is 3 if the
     result is unknown, or if no fault was seen but something was not checked.
     """
-    _check(run, phase, begin, until, seconds, fabric, probe=probe, settings=bool(settings))
+    since, end = read_optional_seconds("--from", begin), read_optional_seconds("--until", until)
+    observed = read_seconds("--seconds", seconds)
+    _check(run, phase, since, end, observed, fabric, probe=probe, settings=bool(settings))
     settings = probe if settings is None else settings
     normal = _learned(baseline)
     found, deviations = (
-        _of_a_fabric(fabric, seconds, normal, probe=probe, settings=settings, plan=plan)
+        _of_a_fabric(fabric, observed, normal, probe=probe, settings=settings, plan=plan)
         if run is None
-        else _of_a_run(folder_of(run), phase, begin, until, normal, plan=plan)
+        else _of_a_run(folder_of(run), phase, since, end, normal, plan=plan)
     )
     if as_json:
         print_json({**_as_data(found), "deviations": deviations})

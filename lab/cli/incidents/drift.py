@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lab.cli.kit.complete import FabricOption, run_names
+from lab.cli.kit.option_value import read_optional_seconds
 from lab.cli.kit.output import JsonFlag, print_json, stdout, table
 from lab.cli.kit.run_name import folder_of
 from lab.errors import ExitCode, UsageError
@@ -47,10 +48,10 @@ def drift(
         ),
     ] = None,
     begin: Annotated[
-        float | None, typer.Option("--from", metavar="SECONDS", help="The earlier moment of the recording.")
+        str | None, typer.Option("--from", metavar="TIME", help="The earlier moment of the recording.")
     ] = None,
     end: Annotated[
-        float | None, typer.Option("--to", metavar="SECONDS", help="The later moment of the recording.")
+        str | None, typer.Option("--to", metavar="TIME", help="The later moment of the recording.")
     ] = None,
     node: Annotated[list[str] | None, typer.Option(help="Only this node; repeatable.")] = None,
     fabric: FabricOption = None,
@@ -66,7 +67,11 @@ def drift(
         raise UsageError("--from and --to need a recording", "rocelab drift RUN --from 0 --to 10")
     if run is not None and fabric is not None:
         raise UsageError("a recording and a fabric are both named", "name one of them")
-    found = _of_a_fabric(fabric) if run is None else _of_a_run(run, begin, end)
+    found = (
+        _of_a_fabric(fabric)
+        if run is None
+        else _of_a_run(run, read_optional_seconds("--from", begin), read_optional_seconds("--to", end))
+    )
     for name in node or ():
         if name not in found.nodes:
             raise unknown_node(name, found.nodes)

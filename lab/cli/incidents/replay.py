@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lab.cli.kit.complete import run_names
+from lab.cli.kit.option_value import read_seconds
 from lab.cli.kit.output import JsonFlag, print_json
 from lab.cli.kit.run_name import folder_of
 from lab.errors import UsageError
+from lab.units import format_time
+
+if TYPE_CHECKING:
+    from lab.telemetry.read.recording import Recording
 
 
 def replay(
@@ -20,7 +25,9 @@ def replay(
             metavar="RUN", help="A recording's directory, or its name in recordings/.", autocompletion=run_names
         ),
     ],
-    at: Annotated[float, typer.Option(help="Start at this second of the recording.")] = 0.0,
+    at: Annotated[
+        str, typer.Option(metavar="TIME", help="Start at this time of the recording, like 1.5 or 1500ms.")
+    ] = "0s",
     speed: Annotated[
         float, typer.Option(help="Speed: seconds of the recording per second.", min=1 / 64, max=64)
     ] = 1.0,
@@ -38,7 +45,8 @@ def replay(
 
     recording = Recording.open(folder_of(run))
     film = RecordedFilm(recording)
-    moment = recording.clock.start + round(at * 10**9)
+    second = _within(recording, read_seconds("--at", at))
+    moment = recording.clock.start + round(second * 10**9)
     if as_json:
         print_json(as_data(film, moment))
     elif once:
@@ -47,7 +55,17 @@ def replay(
         require_terminal("replay")
         from lab.tui.replay_app import Replay  # noqa: PLC0415 - Textual, needed only on a terminal
 
-        Replay(film, at=at, speed=speed).run()
+        Replay(film, at=second, speed=speed).run()
+
+
+def _within(recording: Recording, second: float) -> float:
+    """Return the second of a recording; UsageError if it is after its end."""
+    seconds = recording.seconds
+    if second > seconds:
+        raise UsageError(
+            f"--at {format_time(second)} is after the end of {recording.name}", f"choose 0 to {format_time(seconds)}"
+        )
+    return second
 
 
 def require_terminal(command: str) -> None:

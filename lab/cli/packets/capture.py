@@ -18,6 +18,7 @@ from lab.backends.capture_points import points_of
 from lab.cli.kit.complete import FabricOption
 from lab.cli.kit.interrupt import ends_on_signals
 from lab.cli.kit.open_fabric import open_fabric
+from lab.cli.kit.option_value import read_optional_seconds
 from lab.cli.kit.output import JsonFlag, print_json, stderr, stdout, table
 from lab.cli.packets import on_event as on_event_words
 from lab.cli.tables.capture_view import Printed
@@ -80,7 +81,9 @@ def capture(
             metavar="FILES:SIZE", help="Write file_00001, file_00002, ... and keep the last ones, like 10:100MB."
         ),
     ] = None,
-    seconds: Annotated[float | None, typer.Option(min=0, help="Stop after this time.")] = None,
+    seconds: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Stop after this time, like 2 or 500ms.")
+    ] = None,
     packets: Annotated[int | None, typer.Option(min=1, help="Stop after this many packets, of all links.")] = None,
     snaplen: Annotated[
         int, typer.Option(min=_MIN_SNAPLEN, max=MAX_SNAPLEN, help="Bytes of each packet to keep.")
@@ -108,6 +111,7 @@ def capture(
     _check_outputs(output, live=live, ring=ring, json=json)
     kinds = None if on_event is None else _kinds(on_event, output, alone=not (live or ring))
     sizes = on_event_words.parse_before(before), on_event_words.parse_after(after)
+    limit = read_optional_seconds("--seconds", seconds)
     fabric = open_fabric(name)
     wanted = None if select is None else parse(select, partial(addresses_of, fabric.plan))
     points = points_of(fabric, links)
@@ -125,7 +129,7 @@ def capture(
         if kinds is not None:
             progress = on_event_words.watched_ports(fabric, kinds, kept, progress)
             _say(f"waiting for {', '.join(sorted(kinds))} at {counted(len(points), 'link')}")
-        counts = running.run(seconds=seconds, packets=packets, progress=progress)
+        counts = running.run(seconds=limit, packets=packets, progress=progress)
     _report(output if kinds is None or kept.event else None, counts, json=json, event=kept.event if kinds else None)
     if kinds is not None:
         _tell(kept.event, output)
@@ -186,10 +190,15 @@ def _file(stack: contextlib.ExitStack, output: str, select: str) -> Sink:
     """Return an unbuffered writer, so that a killed capture keeps all packets that it has seen."""
     if output != _STANDARD_OUTPUT and (most := room()) is not None:
         files.limit_size(most)
-    with writing(output):
-        if output == _STANDARD_OUTPUT:
+    if output == _STANDARD_OUTPUT:
+        with writing(output):
             return Writer(stack.enter_context(FileIO(sys.stdout.fileno(), "w", closefd=False)), select=select)
-        return Writer(stack.enter_context(FileIO(output, "w")), select=select)
+    with writing(Path(output)):
+        file = stack.enter_context(FileIO(output, "w"))
+        try:
+            return Writer(file, select=select)
+        except OperationFailed as error:  # not even the header fits: a file without it is no capture
+            raise (error.__cause__ or error) from None
 
 
 def _ring(text: str) -> tuple[int, int]:

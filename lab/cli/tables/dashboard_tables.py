@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from lab.cli.kit.fit_columns import Column, TableLayout, left_out_note
 from lab.cli.kit.output import stdout, table
 from lab.kernel.process.time_source import VIRTUAL
 from lab.telemetry.read.dashboard import DEVICES, PORTS
@@ -12,7 +13,9 @@ from lab.tui import cells
 from lab.units import format_rate
 
 if TYPE_CHECKING:
-    from lab.telemetry.read.dashboard import Sheet
+    from collections.abc import Sequence
+
+    from lab.telemetry.read.dashboard import Sheet, Snapshot
     from lab.telemetry.read.timeline_frames import Film
 
 _NS: Final = 10**9
@@ -74,17 +77,37 @@ def _in_time(film: Film) -> str:
     return ", in seconds of virtual time" if film.time == VIRTUAL else ""
 
 
+def _print_sheet(heading: str, title: str, look: Snapshot, lines: Sequence[Sequence[str]]) -> None:
+    """Print ports or devices. A narrow terminal lacks columns: those without a value first, then the last ones."""
+    places = range(1, len(look.measures) + 1)
+    silent = {place for place in places if not any(_has_value(line[place]) for line in lines)}
+    columns = [
+        Column(measure.title, measure.title, place + (len(look.measures) if place in silent else 0))
+        for place, measure in enumerate(look.measures, start=1)
+    ]
+    drawn, left_out = TableLayout([Column(title, title), *columns]).draw(heading, lines, stdout.width)
+    stdout.print(drawn)
+    known = {look.measures[place - 1].title for place in silent}
+    if missing := [name for name in left_out if name not in known]:
+        note = left_out_note(missing, "--json has all.")
+        stdout.print(note, markup=False, highlight=False, soft_wrap=True)
+
+
+def _has_value(cell: str) -> bool:
+    return cell not in {cells.NOTHING, ""}
+
+
 def show(film: Film, at: int, sort: str = "tx_bps") -> None:
     """Print the tables of a moment; ports and devices without activity are left out."""
     for sheet, title in ((PORTS, "port"), (DEVICES, "device")):
         look = film.look(sheet, at)
         names = [measure.name for measure in look.measures]
         by = names.index(sort) + 1 if sort in names else 0 if sheet is PORTS else 1
-        busy = [line for line in cells.rows(look, by, descending=by > 0) if {*line[1:]} - {cells.NOTHING, ""}]
+        busy = [line for line in cells.rows(look, by, descending=by > 0) if any(map(_has_value, line[1:]))]
         quiet = len(look.names) - len(busy)
         heading = f"{sheet.name} of {film.name}{_in_time(film)}" + (f", {quiet} more are idle" if quiet else "")
         if look.names:
-            stdout.print(table(heading, (title, *(measure.title for measure in look.measures)), busy))
+            _print_sheet(heading, title, look, busy)
     if ranks := film.job_ranks(at):
         stdout.print(table("training jobs", cells.JOB_RANKS, map(cells.job_rank, ranks)))
     if hosts := film.requesters(at):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -10,17 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import pexpect
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from lab.cli import vm_routing
 from lab.cli.app import app
 from lab.cli.command_registry import all_functions
+from lab.cli.kit import output
 from lab.cli.schemas import adapter
+from lab.cli.tables import dashboard_tables
 from lab.errors import ExitCode, UsageError
+from lab.telemetry.read.dashboard import DEVICES, PORTS
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.read.timeline_frames import RecordedFilm
 from lab.tui.replay_app import Replay
-from tests.command_line import parsed
+from tests.command_line import every_command, parsed
 from tests.fabric import resident
 from tests.unit.telemetry.played import PORT, played
 
@@ -64,6 +69,52 @@ def test_seconds_of_virtual_time_are_called_so(path: Path, tmp_path: Path, time:
     assert ("in seconds of virtual time" in " ".join(once.stdout.split())) is shown
     headline = Replay(RecordedFilm(Recording.open(run))).headline()
     assert (" s of virtual time " in headline) is shown
+
+
+@pytest.mark.parametrize("at", ["3500ms", "3.5s", "3.5 s"])
+def test_the_moment_is_written_with_any_unit_or_none(path: Path, at: str) -> None:
+    said, plain = (CliRunner().invoke(app, ["replay", str(path), "--json", "--at", text]) for text in (at, "3.5"))
+    assert said.exit_code == 0, said.exception
+    assert said.stdout == plain.stdout
+
+
+@pytest.mark.parametrize(("at", "why"), [("1h", "is after the end of run: choose 0 to "), ("soon", "is not a time")])
+def test_a_moment_that_is_not_in_the_recording_is_refused(path: Path, at: str, why: str) -> None:
+    done = rocelab("replay", path, "--once", "--at", at)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert why in done.stderr
+
+
+def test_no_time_is_a_bare_number() -> None:
+    """Options are fractions only if they are no times: times have units."""
+    fractions = {
+        name
+        for _, command in every_command()
+        for parameter in command.params
+        if getattr(parameter, "type_descriptor").annotation is float  # noqa: B009 - Typer does not declare it
+        for name in parameter.opts
+    }
+    assert fractions == {"--hz", "--speed", "--threshold", "--limit"}
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+def test_no_head_of_a_column_is_split_on_a_narrow_terminal(
+    path: Path, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed = io.StringIO()
+    narrow = Console(width=width, file=printed)
+    monkeypatch.setattr(dashboard_tables, "stdout", narrow)
+    monkeypatch.setattr(output, "stdout", narrow)
+    said = CliRunner().invoke(app, ["replay", str(path), "--once", "--at", "3.5"])
+    assert said.exit_code == 0, said.exception
+    lines = printed.getvalue().splitlines()
+    titles = [place for place, line in enumerate(lines) if line.startswith(("ports of", "devices of"))]
+    heads = [lines[place + 2] for place in titles]
+    known = {measure.title for sheet in (PORTS, DEVICES) for measure in sheet.measures} | {"port", "device"}
+    assert [lines[place + 3][0] for place in titles] == ["┡", "┡"]  # one line for each table
+    assert {cell.strip() for line in heads for cell in line.strip("┃").split("┃")} <= known
+    if width == 40:
+        assert any(line.startswith("Columns left out on this narrow terminal: ") for line in lines)
 
 
 def test_what_it_cannot_play_is_a_line(path: Path, tmp_path: Path) -> None:
