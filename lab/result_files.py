@@ -18,17 +18,21 @@ def write_result(path: Path, content: str | bytes, remedy: str = "name another f
     write_results({path: content}, remedy)
 
 
-def write_results(files: Mapping[Path, str | bytes], remedy: str = "name another file") -> None:
-    """Write files, in folders that are created if needed; UsageError if one cannot be written.
+def write_results(
+    files: Mapping[Path, str | bytes], remedy: str = "name another file", *, folder: Path | None = None
+) -> None:
+    """Write files, after ``folder`` was created if needed; UsageError if one cannot be written.
 
     Text is UTF-8. Each file is complete under another name before the first one gets its own. A device, a FIFO or a
     link keeps its place, and is written last.
     """
+    if folder is not None:
+        with writing(folder, remedy):
+            folder.mkdir(parents=True, exist_ok=True)
     fresh: dict[Path, Path] = {}
     with ExitStack() as undo:
         for path, content in files.items():
             with writing(path, remedy):
-                path.parent.mkdir(parents=True, exist_ok=True)
                 if not path.is_symlink() and (path.is_file() or not path.exists()):
                     fresh[path] = path.with_name(f".{path.name}.new")
                     undo.callback(_removed, fresh[path])

@@ -22,6 +22,7 @@ from lab.backends import nic_drains
 from lab.dataplane import qp_pairs, reconfigure, slot_budget
 from lab.dataplane.port_maps import open_maps, qdisc_kind
 from lab.errors import EnvironmentLacks, UsageError
+from lab.kernel.bpf import probe
 from lab.kernel.netlink.interfaces import root_qdiscs
 from lab.kernel.process import files, signals
 from lab.model.qos.advice import advise_nodes, fold
@@ -49,8 +50,14 @@ class QosChangeResult:
 def require_ports(fabric: Fabric) -> None:
     """Raise UsageError if the fabric's links are only shaped."""
     if fabric.topology.qos is None:
-        remedy = "write `qos: lab` into its topology, then rocelab down and up"
-        raise UsageError(f"fabric {fabric.name} has no lossless ports", remedy)
+        raise UsageError(f"fabric {fabric.name} has no lossless ports", how_to_get_ports())
+
+
+def how_to_get_ports() -> str:
+    """Return the remedy for a fabric without lossless ports: in the VM, if this kernel cannot have any."""
+    if probe.declares_bpf_qdisc():
+        return "write `qos: lab` into its topology, then rocelab down and up"
+    return "write `qos: lab` into its topology, then rocelab down, and rocelab --vm up: this kernel has no BPF qdiscs"
 
 
 def deviations(fabric: Fabric, ends: Collection[Endpoint]) -> dict[Endpoint, list[str]]:

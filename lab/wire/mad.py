@@ -24,6 +24,17 @@ _MESSAGES: Final = {
     0x18: "SIDR_REP", 0x19: "LAP", 0x1A: "APR",
 }  # fmt: skip
 _IDS: Final = Struct("!II")
+_REASON: Final = slice(10, 12)
+"""Bytes of the reason of a REJ, after the header."""
+REJECT_REASONS: Final = {
+    1: "no QP available", 3: "no resources available", 4: "timeout", 5: "unsupported request",
+    6: "invalid communication ID", 8: "invalid service ID", 9: "invalid transport service type",
+    10: "stale connection", 12: "primary remote port GID rejected", 15: "invalid primary traffic class",
+    16: "invalid primary hop limit", 24: "redirected", 26: "invalid path MTU",
+    27: "insufficient responder resources", 28: "consumer reject", 29: "RNR retry count rejected",
+    30: "duplicate local communication ID", 31: "invalid class version",
+}  # fmt: skip
+"""Reasons of a REJ by number (IBA vol. 1 section 12.6.7.2)."""
 _PLACES: Final = {"REQ": (32, 44), "REP": (12, 20)}  # offsets of Local QPN and Starting PSN, after the header
 
 
@@ -42,6 +53,8 @@ class Mad:
     qpn: int | None = None
     psn: int | None = None
     transaction: int | None = None
+    reason: int | None = None
+    """Why a connection is rejected (section 12.6.7.2), in a REJ."""
 
 
 def parse(data: bytes) -> Mad | None:
@@ -56,6 +69,9 @@ def parse(data: bytes) -> Mad | None:
     if kind != _COMMUNICATION or name is None or len(body) < _IDS.size:
         return Mad(_CLASSES.get(kind, f"management class {kind:#04x}"))
     local, remote = _IDS.unpack_from(body)
+    if name == "REJ" and len(body) >= _REASON.stop:
+        reason = int.from_bytes(body[_REASON])
+        return Mad(f"CM {name}", local, remote, transaction=transaction, reason=reason)
     if name not in _PLACES or len(body) < max(_PLACES[name]) + 3:
         return Mad(f"CM {name}", local, None if name == "REQ" else remote, transaction=transaction)
     qpn, psn = (int.from_bytes(body[at : at + 3]) for at in _PLACES[name])

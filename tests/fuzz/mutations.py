@@ -1,4 +1,4 @@
-"""Mutations of YAML files: what a user breaks by hand in a file that rocelab ships, and what nobody would write.
+"""Mutations of YAML files: mistakes that people make in shipped files, and values that nobody would write.
 
 ``mutated`` takes any ``random.Random``, also that of Hypothesis, which shrinks what it finds.
 """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lab.analysis.flows.streams import stream_key
-from lab.analysis.results.analysis_facts import UnansweredRequest
+from lab.analysis.results.analysis_facts import RejectedConnection, UnansweredRequest
 from lab.analysis.results.number_format import address, vni_or_none
 from lab.wire import mad
 from lab.wire.opcodes import Opcode
@@ -49,6 +49,7 @@ class Handshakes:
         self._asked: dict[tuple[object, ...], int] = {}
         self._waiting: dict[tuple[object, ...], _Request] = {}  # keyed as _asked is
         self._agreed: dict[bytes, bytes] = {}
+        self._rejected: dict[tuple[object, ...], tuple[int, set[tuple[int | None, int | None]]]] = {}
 
     def add(self, batch: PacketBatch, columns: Columns, roce: Roce) -> None:
         """Read the communication management datagrams in a batch: those to QP 1."""
@@ -63,6 +64,8 @@ class Handshakes:
             vni = int(columns.vni[row])
             if told.name in _ANSWERS:
                 self._waiting.pop((vni, *reversed(hosts), told.remote, told.transaction), None)
+            if told.reason is not None:
+                self._reject((vni, *hosts, told.reason), int(batch.interface[row]), (told.remote, told.transaction))
             if told.qpn is not None:
                 if told.name == "CM REQ":
                     self._request(
@@ -90,6 +93,24 @@ class Handshakes:
                     times=request.times,
                     seconds=(request.last - request.first) / 1e9,
                 )
+
+    def _reject(self, key: tuple[object, ...], interface: int, exchange: tuple[int | None, int | None]) -> None:
+        """Count a rejected connection once: several links, or a mirror, may have its REJ."""
+        known = self._rejected.setdefault(key, (interface, set())) if len(self._rejected) < _KEPT else None
+        if known is not None and len(known[1]) < _KEPT:
+            known[1].add(exchange)
+
+    def rejected(self, links: Sequence[str]) -> Iterator[RejectedConnection]:
+        """Yield rejected connections by hosts and reason; ``links`` are interface names by number."""
+        for (vni, src, dst, reason), (interface, exchanges) in self._rejected.items():
+            yield RejectedConnection(
+                link=links[interface],
+                src=address(src),  # type: ignore[arg-type] # four words, as in unanswered
+                dst=address(dst),  # type: ignore[arg-type]
+                vni=vni_or_none(vni),  # type: ignore[arg-type]
+                reason=reason,  # type: ignore[arg-type]
+                times=len(exchanges),
+            )
 
     def _take(self, vni: int, hosts: tuple[tuple[int, ...], tuple[int, ...]], told: mad.Mad) -> None:
         src, dst = hosts

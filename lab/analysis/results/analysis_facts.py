@@ -281,6 +281,18 @@ class UnansweredRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class RejectedConnection:
+    """``times`` connections that the connection manager of ``src`` rejected (CM REJ) for one ``reason``."""
+
+    link: str
+    src: str
+    dst: str
+    vni: int | None
+    reason: int
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
 class LoopLink:
     """A looping packet at one link: ``times`` it passed, and the MAC addresses between which it passed.
 
@@ -495,6 +507,7 @@ class AnalysisFacts:
     size_losses: tuple[SizeLoss, ...]
     icmp_errors: tuple[IcmpError, ...]
     unanswered_requests: tuple[UnansweredRequest, ...]
+    rejected_connections: tuple[RejectedConnection, ...]
     tunnels: tuple[TunnelFacts, ...]
     icrc: Icrcs
     icrc_errors: tuple[IcrcErrors, ...]

@@ -43,7 +43,8 @@ _PROMPT: Final = 0.02
 """Seconds. A receiver whose first CNP is not captured by then, although marks are, sends none or loses it."""
 
 _MEANINGS: Final = {
-    ACKS[RNR]: "the responder had no receive buffer posted: it is slow, or posts too few",
+    ACKS[RNR]: "the responder had no receive buffer posted: it is slow, or posts too few; a requester without RNR "
+    "retries left ends with status 13 (RNR retry counter exceeded)",
     ACKS[SEQUENCE_ERROR]: "packets were lost or reordered on the way to the responder",
     ACKS[3]: "the responder does not support or expect the request",
     ACKS[4]: "wrong rkey, address or permission",
@@ -65,6 +66,15 @@ class _Sign(NamedTuple):
     whole: bool = False
 
 
+def _unseen(flow: FlowFacts) -> int:
+    """Return the PSNs that were ACKed but not captured.
+
+    Without a go-back-N episode, packets that are in the file after their ACK were captured out of order.
+    """
+    later = 0 if flow.go_back_n else flow.resent - flow.repeats
+    return max(0, flow.unseen - flow.beside - later)
+
+
 def _said(kind: str, meaning: str) -> _Sign:
     return _Sign(
         meaning,
@@ -74,6 +84,11 @@ def _said(kind: str, meaning: str) -> _Sign:
     )
 
 
+_REORDERED: Final = _Sign(
+    "the path reorders: RC answers with NAKs",
+    lambda flow: (flow.late,),
+    lambda late: f"{counted(late, 'packet')} out-of-order",
+)
 _SIGNS: Final = (
     _Sign(
         "its requester ends with status 12 (transport retry counter exceeded): the address or DestQP is wrong, the "
@@ -126,20 +141,16 @@ _SIGNS: Final = (
     ),
     _Sign(
         "they were lost or reordered before the capture point",
-        lambda flow: (max(0, flow.missing - max(flow.unseen, flow.beside)), flow.gaps),
+        lambda flow: (max(0, flow.missing - flow.late - max(flow.unseen, flow.beside)), flow.gaps),
         lambda missing, gaps: f"{counted(missing, 'PSN')} missing in {counted(gaps, 'gap')}",
     ),
     _Sign(
         "the capture lost them",
-        lambda flow: (max(0, flow.unseen - flow.beside) if _lacking(flow) < _SAMPLED * flow.packets else 0,),
+        lambda flow: (_unseen(flow) if _lacking(flow) < _SAMPLED * flow.packets else 0,),
         lambda unseen: f"{counted(unseen, 'PSN')} ACKed unseen: acknowledged but not captured",
         whole=True,
     ),
-    _Sign(
-        "the path reorders: RC answers with NAKs",
-        lambda flow: (flow.late,),
-        lambda late: f"{counted(late, 'packet')} out-of-order",
-    ),
+    _REORDERED,
     _Sign(
         "they were lost before the capture point",
         lambda flow: (flow.response_gaps,),
@@ -353,15 +364,35 @@ def _signs(
     facts: AnalysisFacts, segments: Mapping[int, int | None], partly: set[tuple[str, str]]
 ) -> Iterator[CaptureFinding]:
     troubled = [_Streams(segments) for _ in _SIGNS]
+    sprayed, accepting = _Streams(segments), _accepting(facts)
     for flow in facts.flows:
+        accepted = (
+            flow.late and not flow.resent and flow.transport in _CONNECTED and (flow.src, flow.dst) in accepting
+        )
+        if accepted:
+            sprayed.add(flow, flow.late)
         part = (flow.src, flow.dst) in partly
         for sign, streams in zip(_SIGNS, troubled, strict=True):
             counts = sign.counts(flow) if sign.whole or not part else (0,)
-            if counts[0]:
+            if counts[0] and not (accepted and sign is _REORDERED):
                 streams.add(flow, *counts)
     for sign, streams in zip(_SIGNS, troubled, strict=True):
         if streams:
             yield streams.finding(sign.words(*streams.totals()), sign.meaning)
+    if sprayed:
+        (late,) = sprayed.totals()
+        yield sprayed.finding(
+            f"{counted(late, 'packet')} out-of-order, and none was rejected",
+            "the path sprays packets over several links, and the responder accepts them in any order: it sent no NAK",
+            note=True,
+        )
+
+
+def _accepting(facts: AnalysisFacts) -> set[tuple[str, str]]:
+    """Return the hosts, requester first, whose responders sent ACKs and no NAK for a PSN."""
+    answers = [(flow.dst, flow.src, flow.answers) for flow in facts.flows if flow.answers]
+    rejecting = {(src, dst) for src, dst, found in answers if found.get(ACKS[SEQUENCE_ERROR])}
+    return {(src, dst) for src, dst, _ in answers} - rejecting
 
 
 def name(flow: FlowFacts) -> str:

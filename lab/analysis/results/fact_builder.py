@@ -154,6 +154,7 @@ class _Report:
             ),
             "icmp_errors": icmp_errors(of.icmp, self._links),
             "unanswered_requests": tuple(of.handshakes.unanswered(self._links)),
+            "rejected_connections": tuple(of.handshakes.rejected(self._links)),
             "tunnels": tuple(self._tunnel(number) for number in range(len(of.tunnels))),
             "icrc": of.icrc_checks.totals,
             "icrc_errors": icrc_errors(of.icrc_checks, of.flows, self._links),

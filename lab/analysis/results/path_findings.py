@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from lab.analysis.results.analysis_facts import CaptureFinding
 from lab.analysis.results.number_format import mac
 from lab.units import counted
+from lab.wire.mad import REJECT_REASONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,6 +20,14 @@ WRONG_ICRC: Final = "has a wrong ICRC"
 _ALL: Final = 8
 """A flow with at least this many ICRCs, all wrong, suggests a faulty sender or an edited file."""
 _EXAMPLES: Final = 10
+_REJECTED: Final = {
+    1: "the host has no QP left: look for programs that keep their QPs",
+    8: "no program listens there: start it, or correct its port",
+    10: "the host still knows an earlier connection of this QP: the requester began anew; it may try again",
+    26: "the path MTU of the request is larger than that of the port there: set one MTU everywhere",
+    28: "the program there refused the connection: look at its log",
+}
+"""What an operator does about a rejected connection, by reason."""
 _MEANINGS: Final = {
     "port unreachable": "UDP port 4791 is closed there: no RDMA device is up, or the address is wrong",
     "host unreachable": "the router cannot resolve that address: the host is down, or its ARP or ND fails",
@@ -30,10 +39,11 @@ _MEANINGS: Final = {
 
 
 def path_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
-    """Yield losses by size, then ICMP errors, unanswered connection requests and ICRCs."""
+    """Yield losses by size, then ICMP errors, connection requests without an answer, rejected ones, and ICRCs."""
     yield from _sizes(facts)
     yield from _icmp(facts)
     yield from _requests(facts)
+    yield from _rejections(facts)
     yield from _icrcs(facts)
 
 
@@ -96,6 +106,22 @@ def _requests(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
         count=len(names),
         examples=names[:_EXAMPLES],
     )
+
+
+def _rejections(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
+    """Yield a finding for each reason for which connections were rejected."""
+    reasons = dict.fromkeys(each.reason for each in facts.rejected_connections)
+    for reason in reasons:
+        found = [each for each in facts.rejected_connections if each.reason == reason]
+        names = tuple(f"{each.src} rejects connections of {each.dst} at {each.link}" for each in found)
+        more = "" if len(names) == 1 else f", and {len(names) - 1} more"
+        yield CaptureFinding(
+            f"{names[0]}{more}: {REJECT_REASONS.get(reason, 'reserved reason')} (CM REJ, reason {reason}), "
+            f"{counted(sum(each.times for each in found), 'time')}",
+            _REJECTED.get(reason, "the connection manager there does not accept the request as it is"),
+            count=len(names),
+            examples=names[:_EXAMPLES],
+        )
 
 
 def _hop(hop: IcrcHop) -> str:

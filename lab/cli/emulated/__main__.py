@@ -44,7 +44,9 @@ def _answer(node: EmulatedNode, tool: str, arguments: list[str]) -> Iterable[str
     if tool == "show" and (draw := switch_show.SHOW.get(" ".join(arguments[:3]))) is None:
         return None
     if not has_ports:
-        raise LabError(f"fabric {node.fabric.name} has no lossless ports", "write `qos: lab` into its topology")
+        from lab.backends.live_qos import how_to_get_ports  # noqa: PLC0415 - NumPy, for which other answers do not wait
+
+        raise LabError(f"fabric {node.fabric.name} has no lossless ports", how_to_get_ports())
     if tool == "show":
         return [switch_show.EMULATED, *draw(node.counters())] if draw is not None else None
     return _settings(node, arguments)

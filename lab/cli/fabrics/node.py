@@ -16,7 +16,7 @@ from lab.cli import emulated
 from lab.cli.emulated.devices import devices_of
 from lab.cli.kit.complete import FabricOption, node_names
 from lab.cli.kit.open_fabric import open_fabric
-from lab.errors import UsageError
+from lab.errors import EnvironmentLacks, UsageError
 from lab.kernel.bpf.pins import BPF_FILES
 from lab.kernel.process import cgroup, process
 from lab.kernel.process.node_session import NodeSession, with_hostname
@@ -64,7 +64,10 @@ def _interact(fabric: Fabric, node: str, argv: list[str], *, is_shell: bool = Fa
         kept=[BPF_FILES, *_rdma_ports(fabric, node)],
         environment=_environment(fabric, node),
     )
-    return session.interact(argv, is_shell=is_shell)
+    try:
+        return session.interact(argv, is_shell=is_shell)
+    except EnvironmentLacks as error:
+        raise EnvironmentLacks(error.message, "check its name: a node has the programs of this machine") from error
 
 
 def _environment(fabric: Fabric, node: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ from lab.cli.kit.option_value import read_optional_seconds
 from lab.cli.kit.output import JsonFlag, print_json, stdout
 from lab.cli.kit.run_name import file_stems, folder_of
 from lab.errors import ExitCode, UsageError
-from lab.result_files import write_result
+from lab.result_files import write_results
 from lab.scenario import library
 
 if TYPE_CHECKING:
@@ -116,4 +116,4 @@ def _write(file: Path, found: RunComparison, threshold: float, *, every: bool) -
 
     made = write_comparison_page if file.suffix == ".html" else write_comparison
     text = made(found, threshold, every=every)
-    write_result(file, text, "name another file with -o")
+    write_results({file: text}, "name another file with -o", folder=file.parent)

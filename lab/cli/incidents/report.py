@@ -11,7 +11,7 @@ from lab.cli.kit.complete import run_names
 from lab.cli.kit.output import JsonFlag, print_json, print_note, stdout
 from lab.cli.kit.run_name import file_stems, folder_of
 from lab.errors import InvalidInput, UsageError
-from lab.result_files import write_result, write_results
+from lab.result_files import write_results
 from lab.scenario import library
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _made(run: Path, output: Path, path: Path, stem: str) -> tuple[ReportFacts, 
     facts = gather(recording, told_of(run, path))
     texts = {"md": write_markdown(facts), "html": write_page(recording, facts)}
     files = {output / f"{stem}.{ending}": text for ending, text in texts.items()}
-    write_results(files, _REMEDY)
+    write_results(files, _REMEDY, folder=output)
     return facts, [*files]
 
 
@@ -96,7 +96,7 @@ def _listed(made: list[tuple[ReportFacts, list[Path]]], unread: dict[str, str], 
 
     runs = [(facts, files[-1].name) for facts, files in made]
     file = output / "index.html"
-    write_result(file, write_gallery(runs, unread), _REMEDY)
+    write_results({file: write_gallery(runs, unread)}, _REMEDY, folder=output)
     return file
 
 

@@ -145,6 +145,11 @@ def accept_connection(comm_id: int, asked: int, qpn: int, psn: int, path: Path =
     return management(path, 0x13, body)
 
 
+def reject_connection(reason: int, asked: int = 5, path: Path = BACK, transaction: int = 5) -> bytes:
+    """The REJ that answers the REQ with communication ID ``asked`` (IBA vol. 1 section 12.6.7)."""
+    return management(path, 0x12, struct.pack("!IIBBH", 0, asked, 0, 0, reason), transaction)
+
+
 def pause(quanta: dict[int, int]) -> bytes:
     """A PFC frame (IEEE 802.1Q clause 36): quanta by class."""
     vector = sum(1 << cls for cls in quanta)

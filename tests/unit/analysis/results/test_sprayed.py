@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import io
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from lab.analysis.results.fact_builder import analyse
+from lab.wire.pcapng import Direction, Record
 from tests.unit.analysis import packets
-from tests.unit.analysis.stories import timed
+from tests.unit.analysis.captures import pcapng
+from tests.unit.analysis.stories import START, timed
+
+if TYPE_CHECKING:
+    from lab.analysis.results.analysis_facts import AnalysisFacts
 
 US: Final = 1000
 
@@ -71,3 +78,46 @@ def test_requests_that_are_sprayed_and_sent_again_are_not_missing() -> None:
     story = [(at * 10 * US, draw.randrange(4), packets.send(psn)) for at, psn in enumerate(order)]
     facts = timed(*story, links=4)
     assert all(flow.beside >= flow.missing - 1 > 0 for flow in facts.flows)
+
+
+def reordered(*, nak: bool = False, answered: bool = True, lost: int | None = None) -> AnalysisFacts:
+    """400 SENDs at the receiver's port, each up to six packets late; every eighth time all so far are ACKed."""
+    draw, story, arrived, next_psn = Random(4), [], set(), 0
+    order = [psn for _, psn in sorted((psn + draw.uniform(0, 6), psn) for psn in range(400) if psn != lost)]
+    for place, psn in enumerate(order):
+        arrived.add(psn)
+        story.append((place * 10 * US, 0, packets.send(psn)))
+        while next_psn in arrived:
+            next_psn += 1
+        if answered and place % 8 == 7 and next_psn:
+            story.append((place * 10 * US + 4 * US, 0, packets.ack(next_psn - 1)))
+    if nak:
+        story.append((4000 * US, 0, packets.ack(0, 0x60)))
+    return timed(*story)
+
+
+def test_a_responder_that_accepts_any_order_has_no_problem() -> None:
+    (finding,) = reordered().findings
+    assert "packets out-of-order, and none was rejected" in finding.what
+    assert finding.note
+
+
+def test_what_came_late_is_not_missing() -> None:
+    """Also where the answers are not captured, or have a NAK: then reordering is a problem."""
+    for facts in (reordered(nak=True), reordered(answered=False)):
+        assert not [found for found in facts.findings if "missing" in found.what]
+        assert [found for found in facts.findings if "RC answers with NAKs" in found.meaning]
+    (missing,) = [found for found in reordered(answered=False, lost=77).findings if "missing" in found.what]
+    assert "1 PSN missing" in missing.what
+
+
+def test_packets_that_the_file_has_after_their_ack_are_in_it() -> None:
+    """Queues of a NIC are written in turn: 20 frames come 200 us later in the file than in time."""
+    frames = [frame for psn in range(60) for frame in (packets.send(psn), packets.ack(psn))]
+    taken = [
+        Record(START + place * 10 * US, 0, len(frame), Direction.UNKNOWN, frame) for place, frame in enumerate(frames)
+    ]
+    taken[40:60], taken[60:80] = taken[60:80], taken[40:60]
+    assert analyse(io.BytesIO(pcapng(taken)), "f").findings == ()
+    del taken[40:60]
+    assert "ACKed unseen" in analyse(io.BytesIO(pcapng(taken)), "f").findings[0].what

@@ -175,3 +175,35 @@ def test_two_transmissions_of_a_request_are_not_enough() -> None:
 def test_a_requester_that_goes_on_has_its_answers_elsewhere() -> None:
     """Two losses are mended, then new packets follow: something answered, though not here."""
     assert not never(asked_again([packets.send(9)], *ANSWERED, (1600 * MS, 0, packets.send(10))))
+
+
+@pytest.mark.parametrize(
+    ("reason", "said", "remedy"),
+    [
+        (8, "invalid service ID", "no program listens there"),
+        (28, "consumer reject", "look at its log"),
+        (999, "reserved reason", "does not accept the request"),
+    ],
+)
+def test_a_rejected_connection_is_named_with_its_reason_once(reason: int, said: str, remedy: str) -> None:
+    """A REJ is an answer. Two attempts at two links are two, not four."""
+    attempts = [
+        frame
+        for number in (5, 6)
+        for frame in (
+            packets.request_connection(number, 0x11, 0, transaction=number),
+            packets.reject_connection(reason, number, transaction=number),
+        )
+    ]
+    facts = timed(*((place * MS + link, link, frame) for place, frame in enumerate(attempts) for link in (0, 1)))
+    (finding,) = facts.findings
+    assert "10.0.0.2 rejects connections of 10.0.0.1" in finding.what
+    assert f"{said} (CM REJ, reason {reason}), 2 times" in finding.what
+    assert remedy in finding.meaning
+
+
+def test_an_accepted_connection_is_no_rejected_one() -> None:
+    frames = [packets.request_connection(5, 0x11, 0), packets.accept_connection(6, 5, 0x22, 9), packets.send(0)]
+    facts = timed(*((place * MS, 0, frame) for place, frame in enumerate([*frames, packets.ack(0)])))
+    assert facts.rejected_connections == ()
+    assert facts.findings == ()

@@ -63,7 +63,7 @@ def test_moments_and_nodes_are_selected(run: Path, words: list[str], code: int, 
     ("words", "message"),
     [
         (["--node", "leaf9"], "no node 'leaf9' in the fabric: there is leaf1, leaf2"),
-        (["--to", "-1"], "run has no settings of nodes at -1 s: it has them at 0.0, 2.0, 4.0 s"),
+        (["--to", "-1"], "--to: '-1' is not a time: write it like 5us, 300ms or 2s"),
         (["--fabric", "t"], "a recording and a fabric are both named"),
     ],
 )

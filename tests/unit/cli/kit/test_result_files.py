@@ -27,7 +27,7 @@ def on_a_full_disk(folder: Path, *words: str, most: int = FULL) -> subprocess.Co
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
     code = "import signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); from lab.__main__ import main; main()"
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(Path(__file__).parents[4])}
     return subprocess.run(
         [sys.executable, "-c", code, *words], cwd=folder, env=environment, capture_output=True, text=True,
         preexec_fn=limit, check=False,
