@@ -27,7 +27,7 @@ def write_results(
     link keeps its place, and is written last.
     """
     if folder is not None:
-        with writing(folder, remedy):
+        with writing(next(iter(files), folder), remedy):
             folder.mkdir(parents=True, exist_ok=True)
     fresh: dict[Path, Path] = {}
     with ExitStack() as undo:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import sys
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _MEANT: Final = re.compile(r"\.? (?:Did you mean (?P<names>.*)\?|\(Possible options: (?P<options>.*)\))$", re.DOTALL)
 """The end of Typer's errors that suggest commands or options with a similar name."""
+_EXTRA: Final = re.compile(r"Got unexpected extra argument(?:\(s\))? \((?P<word>\S+)\)")
+"""Typer's error about one word too many."""
 
 app = typer.Typer(cls=Commands, rich_markup_mode="rich")
 
@@ -94,9 +97,11 @@ def _run() -> NoReturn:
         except MisusedCommand as misuse:
             invocation.refused = misuse.ctx
             raise _usage_error(misuse, invocation) from misuse
-    except LabError as error:
-        if invocation.debug:
+    except (LabError, PermissionError) as error:
+        if invocation.debug or (isinstance(error, PermissionError) and os.geteuid() == 0):
             raise
+        if isinstance(error, PermissionError):
+            error = EnvironmentLacks(f"{error.filename}: permission denied", "run it as root, for example with sudo")
         if invocation.wants_json and not JsonStream.begun:
             print_json({"error": error.as_data()})
         print_error(error)
@@ -120,4 +125,8 @@ def _usage_error(misuse: MisusedCommand, invocation: Invocation) -> UsageError:
     similar = re.findall(r"[\w-]+", meant["names"] or meant["options"]) if meant else []
     names = " or ".join(map(repr, get_close_matches(message.split()[-1], similar, n=1) or similar))
     remedy = f"did you mean {names}?" if meant else f"{command} --help lists what it takes"
+    extra = _EXTRA.fullmatch(message)
+    options = [name for each in misuse.ctx.command.params for name in each.opts] if misuse.ctx is not None else []
+    if extra and "--fabric" in options and all(name.startswith("-") for name in options):
+        remedy = f"a fabric is an option: {command} --fabric {extra['word']}"
     return UsageError(f"{command}: {message[:1].lower()}{message[1:]}", remedy)

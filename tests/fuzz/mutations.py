@@ -1,4 +1,4 @@
-"""Mutations of YAML files: mistakes that people make in shipped files, and values that nobody would write.
+"""Mutations of YAML files: common mistakes in the files that rocelab ships, and hostile values.
 
 ``mutated`` takes any ``random.Random``, also that of Hypothesis, which shrinks what it finds.
 """

@@ -27,7 +27,7 @@ _REJECTED: Final = {
     26: "the path MTU of the request is larger than that of the port there: set one MTU everywhere",
     28: "the program there refused the connection: look at its log",
 }
-"""What an operator does about a rejected connection, by reason."""
+"""The remedy for a rejected connection, by reason."""
 _MEANINGS: Final = {
     "port unreachable": "UDP port 4791 is closed there: no RDMA device is up, or the address is wrong",
     "host unreachable": "the router cannot resolve that address: the host is down, or its ARP or ND fails",

@@ -8,7 +8,7 @@ import typer
 
 from lab.backends import fabric_state, lifecycle
 from lab.cli.kit.complete import FabricOption
-from lab.cli.kit.open_fabric import tell
+from lab.cli.kit.open_fabric import require_root, tell
 from lab.cli.kit.output import JsonFlag, print_error, print_json, stderr, stdout, table
 from lab.cli.vm_routing import ask_vm
 from lab.errors import LabError, OperationFailed, UsageError
@@ -40,6 +40,7 @@ def down(
 
 
 def _take_down(fabric: fabric_state.FabricState) -> None:
+    require_root(fabric)
     try:
         lifecycle.down(fabric, tell)
     except OSError as error:

@@ -34,7 +34,7 @@ def inspect(
     as_json: JsonFlag = False,
 ) -> None:
     """Show nodes, addresses, peers, and the command that opens each node. Every node resolves the names of all."""
-    fabric = open_fabric(name)
+    fabric = open_fabric(name, as_root=False)
     chosen = [node_of(fabric, node) for node in nodes] if nodes else fabric.topology.nodes
     facts = [_facts(fabric, node) for node in chosen]
     if as_json:

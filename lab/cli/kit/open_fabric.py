@@ -9,6 +9,7 @@ from lab.backends import lifecycle
 from lab.backends.fabric_state import find_fabric
 from lab.cli.kit import recorded_command
 from lab.cli.kit.output import stderr
+from lab.errors import EnvironmentLacks
 from lab.faults.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -23,8 +24,19 @@ def tell(holder: str) -> None:
     _say(f"waiting for {holder}")
 
 
-def open_fabric(name: str | None) -> Fabric:
-    """Return the fabric as ``lifecycle.open_fabric`` does, and print what it waits for."""
+def require_root(state: FabricState) -> None:
+    """Raise EnvironmentLacks for a user who may not change the fabric's files: its namespaces refuse them as well."""
+    if state.directory.is_dir() and not os.access(state.directory, os.W_OK):
+        raise EnvironmentLacks(f"fabric {state.name} belongs to root", "use sudo")
+
+
+def open_fabric(name: str | None, *, as_root: bool = True) -> Fabric:
+    """Return the fabric as ``lifecycle.open_fabric`` does, and print what it waits for.
+
+    EnvironmentLacks without root, unless only the files that describe the fabric are read (``as_root``).
+    """
+    if as_root:
+        require_root(find_fabric(name))
     _mend(name)
     return lifecycle.open_fabric(name, tell)
 

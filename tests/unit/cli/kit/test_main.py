@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
+from lab.backends import fabric_state
 from lab.cli.app import main
 from lab.cli.command_registry import COMMANDS
 from lab.cli.kit.output import JsonStream
@@ -237,3 +240,53 @@ def test_closed_standard_streams_are_no_traceback() -> None:
     ended = subprocess.run(["sh", "-c", '"$@" <&- >&-', "sh", *line], stderr=subprocess.PIPE, text=True, check=False)
     assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
     assert "standard input is closed" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("down", "lab7"), ("status", "lab7"), ("lldp", "lab7"), ("congestion", "--for", "1s", "lab7")]
+)
+def test_a_fabric_that_is_named_as_an_argument_is_an_option(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    code, _, err = failed(capsys, monkeypatch, *words)
+    assert code == 2
+    assert f"a fabric is an option: rocelab {words[0]} --fabric lab7" in err
+
+
+def test_a_file_that_root_may_read_alone_is_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> NoReturn:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/run/rocelab/fabrics/a/faults.jsonl")
+
+    monkeypatch.setattr("lab.backends.fabric_state.all_fabrics", refuse)
+    with pytest.raises(PermissionError):  # root may do anything: then it is a fault of rocelab
+        failed(capsys, monkeypatch, "down", "--all")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    code, _, err = failed(capsys, monkeypatch, "down", "--all")
+    assert (code, err.count("\n")) == (4, 1)
+    assert "/run/rocelab/fabrics/a/faults.jsonl: permission denied: run it as root" in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("down",),
+        ("down", "--all"),
+        ("exec", "h1", "true"),
+        ("vtysh", "leaf1"),
+        ("drift",),
+        ("record", "start"),
+        ("fault", "ls"),
+    ],
+)
+def test_commands_on_a_fabric_of_root_say_that_they_need_root(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(fabric_state, "FABRICS", tmp_path)
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "journal.jsonl").touch()
+    monkeypatch.setattr("lab.cli.kit.open_fabric.os.access", lambda _path, mode: mode != os.W_OK)
+    code, _, err = failed(capsys, monkeypatch, *words)
+    assert code == 4
+    assert "fabric theirs belongs to root: use sudo" in err
