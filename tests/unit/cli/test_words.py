@@ -77,5 +77,5 @@ def test_a_command_line_has_its_command_and_its_values() -> None:
     assert (line.path, line.values["every"], line.fabric) == (("fault", "heal"), True, "x")
     assert line.argv == ["rocelab", "--debug", "fault", "heal", "--all", "--fabric", "x"]
     assert line.arguments == ["--all", "--fabric", "x"]
-    assert parsed("diagnose --seconds many").values["seconds"] is None
+    assert parsed("record start --hz many").values["hz"] is None
     assert parsed("no-such-command x").path == ()
