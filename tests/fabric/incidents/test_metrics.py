@@ -100,7 +100,8 @@ def test_a_ping_moves_the_links_of_its_path() -> None:
     assert all(count >= 20 for count in grown.values())
     assert grown.keys() == {"h1", "h2", "leaf1", "leaf2", "spine1"}
     assert all(value >= before[key] for key, value in after.items() if key[0].endswith("_total"))
-    assert not {name for name, _ in after if name.startswith(("rdma_", "node_infiniband", "sonic_"))}
+    others = {name for name, _ in after if name.startswith(("rdma_", "node_infiniband", "sonic_"))}
+    assert others == {"sonic_crm_stats_nexthop_group_member_used"}, "routes are counted on plain links, too"
     daemons = {
         dict(labels)["collector"]: value for (name, labels), value in after.items() if name == "frr_collector_up"
     }
@@ -131,6 +132,38 @@ def test_links_follow_their_state_and_mtu(tmp_path: Path) -> None:
     rocelab("exec", *of_pair, "h1", "--", "ip", "link", "set", "eth1", "mtu", "9000", "up")
     until(lambda: gauges() == before)
     rocelab("down", *of_pair)
+
+
+def routing() -> dict[tuple[str, str], float]:
+    """The routes and the hash policy of each switch, by family and node."""
+    known = ("frr_route_total_fib", "sonic_crm_stats_nexthop_group_member_used", "node_sysctl_net_ipv4_fib")
+    return {
+        (name, ":".join(dict(labels)[key] for key in ("instance", "afi") if key in dict(labels))): value
+        for (name, labels), value in scrape().items()
+        if name.startswith(known)
+    }
+
+
+def test_routes_and_hash_policies_follow_the_kernel() -> None:
+    """Only the gauge of what was changed moves, and comes back."""
+    before = routing()
+    assert before["frr_route_total_fib", "leaf1:ipv4"] >= 4, "loopbacks, VTEPs or links of both leaves and the spine"
+    policy = "node_sysctl_net_ipv4_fib_multipath_hash_policy"
+    assert {node for name, node in before if name == policy} == {"leaf1", "leaf2", "spine1"}
+    rocelab(
+        "exec", "leaf1", "--", "ip", "route", "add", "10.9.9.0/24", "nexthop", "dev", "swp1", "nexthop", "dev", "swp2"
+    )
+    rocelab("exec", "leaf2", "--", "sysctl", "-qw", "net.ipv4.fib_multipath_hash_policy=0")
+    assert set(routing().items()) - set(before.items()) == {
+        (("frr_route_total_fib", "leaf1:ipv4"), before["frr_route_total_fib", "leaf1:ipv4"] + 1),
+        (("sonic_crm_stats_nexthop_group_member_used", "leaf1"), 2),
+        ((policy, "leaf2"), 0),
+    }
+    rocelab("exec", "leaf1", "--", "ip", "route", "del", "10.9.9.0/24")
+    rocelab(
+        "exec", "leaf2", "--", "sysctl", "-qw", f"net.ipv4.fib_multipath_hash_policy={before[policy, 'leaf2']:.0f}"
+    )
+    assert routing() == before
 
 
 def test_promtool_accepts_a_scrape() -> None:
