@@ -105,8 +105,8 @@ def test_wrong_links_and_files_are_usage_errors(fabric: str, tmp_path: Path) -> 
     assert told == "error: no interface 'swp9' on leaf1: it has swp1, swp2, swp3\n"
     told = rocelab("capture", "leaf1:swp1", "-o", tmp_path / "no" / "f", "--fabric", fabric, expect=2).stderr
     assert told == f"error: cannot write {tmp_path}/no/f: No such file or directory: name another file\n"
-    told = rocelab("capture", "leaf1:swp1", "-o", "/dev/full", "--fabric", fabric, expect=1).stderr
-    assert told == "error: cannot write the capture: No space left on device: everything before that is valid\n"
+    told = rocelab("capture", "leaf1:swp1", "-o", "/dev/full", "--fabric", fabric, expect=2).stderr
+    assert told == "error: cannot write /dev/full: No space left on device: name another file\n"
 
 
 FULL = 'mount -t tmpfs -o size=8k tmpfs "$0"; dd if=/dev/zero of="$0/rest" bs=4k count=2; exec "$@"'
@@ -115,7 +115,10 @@ READ_ONLY = 'mount -t tmpfs -o ro tmpfs "$0"; exec "$@"'
 
 @pytest.mark.parametrize(
     ("mounted", "code", "said"),
-    [(FULL, 1, "cannot write the capture: No space left"), (READ_ONLY, 2, "x.pcapng: Read-only file system")],
+    [
+        (FULL, 2, "x.pcapng: No space left on device: name another file"),
+        (READ_ONLY, 2, "x.pcapng: Read-only file system"),
+    ],
     ids=["full", "read-only"],
 )
 def test_a_folder_that_takes_nothing_is_an_error_before_anything_is_captured(
@@ -151,7 +154,7 @@ def test_a_result_that_the_folder_of_the_caller_has_no_room_for_ends_the_capture
                     break
         out, err = capturing.communicate(timeout=PATIENCE)
     assert (capturing.returncode, out) == (1, "")
-    assert "cannot write the capture: No room for a longer file: everything before that is valid" in err
+    assert f"cannot write the capture {file}: No room for a longer file: everything before that is valid" in err
     with file.open("rb") as stream:
         assert len(list(Reader(stream, "x"))) > 0
     assert file.stat().st_size <= 6000
