@@ -34,7 +34,7 @@ _QUEUEING: Final = frozenset({"filter", "qdisc"})
 _OF_PROTOCOL: Final = ("bridge_id", "root_id", "root_port", "root_path_cost", "pool", "port state", "port root_id",
                        "port bridge_id", "port root_path_cost", "port cost", "port no", "port id",
                        "port designated_port", "port designated_cost", "active_slave", "port queue_id",
-                       "port perm_hwaddr")  # fmt: skip
+                       "port perm_hwaddr", "priority")  # fmt: skip
 """Options that spanning tree or LACP chooses, and the buffer that depends on the number of ports."""
 _VRF_RULE: Final = "l3mdev"
 """In the rule that the kernel adds with the first VRF of a node."""
@@ -71,7 +71,7 @@ class _Usual:
 
 def of_siblings(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
     """Return the settings and objects that differ from those of most siblings."""
-    slots = _slots(state)
+    slots = {slot: objects for slot, objects in _slots(state).items() if not _is_unread(state, slot)}
     roles = {slot: _roles(slot, objects, placement) for slot, objects in slots.items()}
     groups: dict[str, list[Slot]] = defaultdict(list)
     for slot, mine in roles.items():
@@ -96,6 +96,11 @@ def of_siblings(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
                 if each.kind not in hidden and (whole or (each.kind in _QUEUEING and each.value == PRESENT))
             ]
     return found
+
+
+def _is_unread(state: FabricAudit, slot: Slot) -> bool:
+    """Return whether the kernel of a node did not answer: then it is no sibling that lacks something."""
+    return "interface" in unread_kinds(state.nodes[slot[0]])
 
 
 def _roles(slot: Slot, objects: Objects, placement: FabricRoles) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ _FIB_RULE: Final = struct.Struct("=8BI")
 _FRA_PRIORITY: Final = 6
 _DEFAULT_RULES: Final = {0: ("local", 255), 32766: ("main", 254)}
 """Name and number of the table that each rule of a new namespace looks up, by priority."""
-_TIMER: Final = ("_timer", "topology_change", "topology_change_detected", "fdb_n_learned")
+_TIMER: Final = ("_timer", "topology_change", "topology_change_detected", "fdb_n_learned", "config_pending")
 """Ends of the names of options that change by themselves (ip-link(8), bridges)."""
 _ADMIN_FLAGS: Final = ("PROMISC", "ALLMULTI", "NOARP")
 """Flags that only an administrator sets; captures do not."""
@@ -186,11 +186,15 @@ def _interface(shown: Shown, offloads: Mapping[str, tuple[str, ...]], ipv6_mtus:
 
 
 def _flat(shown: Shown, before: str = "") -> dict[str, str]:
-    """Return options as text, without those that change by themselves."""
+    """Return options as text, without those that change by themselves.
+
+    A bridge with a spanning tree forgets addresses sooner while its topology changes (IEEE 802.1D clause 17.11).
+    """
+    moving = {"ageing_time"} if shown.get("stp_state") else set()
     return {
         f"{before}{name}": _compact(value)
         for name, value in shown.items()
-        if not name.endswith(_TIMER) and "mcast" not in name
+        if not name.endswith(_TIMER) and "mcast" not in name and name not in moving
     }
 
 

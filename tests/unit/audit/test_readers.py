@@ -243,3 +243,5 @@ def test_how_often_a_port_asks_for_a_mac_belongs_to_the_port() -> None:
 def test_what_a_bridge_learned_is_no_setting_of_it() -> None:
     shown = {"hello_timer": 1.2, "topology_change": 0, "fdb_n_learned": 7, "fdb_max_learned": 0}
     assert kernel_reader._flat(shown) == {"fdb_max_learned": "0"}
+    for tree, known in ((0, {"stp_state": "0", "ageing_time": "800"}), (1, {"stp_state": "1"})):
+        assert kernel_reader._flat({"stp_state": tree, "ageing_time": 800, "config_pending": 1}) == known

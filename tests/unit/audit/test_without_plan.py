@@ -526,3 +526,16 @@ def test_tunnels_and_gateways_of_other_networks_are_siblings(kind: str) -> None:
         ("leaf2", "interface net10", "learning", "yes", "no"),
         ("leaf3", "qdisc net20 ffff:fff1", "presence", "present", "absent"),
     ]
+
+
+def test_nodes_whose_kernel_does_not_answer_are_no_siblings_that_lack_something() -> None:
+    silent = (UnreadPart("kernel", "a form that is not known"),)
+    nodes = {
+        name: replace(node, interfaces=(), addresses=(), routes=(), rules=(), neighbours=(), qdiscs=(), unread=silent)
+        if name in {"leaf1", "leaf2", "leaf3"} else node
+        for name, node in STATE.nodes.items()
+    }  # fmt: skip
+    found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+    assert {(each.node, each.kind) for each in found if each.against == "siblings"} == {
+        (name, "node") for name in ("leaf1", "leaf2", "leaf3")
+    }
