@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import socket
 import struct
 import sys
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 Shown: TypeAlias = "Mapping[str, Any]"
 
+_EMATCH: Final = re.compile(r"\n((?:[ \t]+[^\n]*\n)+)(?=[,}])")
+"""Indented lines, which the JSON of iproute2 has nowhere else."""
 _IP: Final = (
     "address show", "route show table all", "neigh show", "rule show", "neigh show nud noarp", "neigh show proxy",
 )  # fmt: skip
@@ -136,7 +139,13 @@ def read_kernel(namespace: Namespace) -> KernelState:
 def _ask(namespace: Namespace, tool: str, lines: Sequence[str], *options: str) -> list[Any]:
     """Return the answer to each line of a batch."""
     command = [find_tool(tool, "iproute2"), *options, "-json", "-details", "-statistics", "-batch", "-"]
-    return documents(namespace.run(command, stdin="".join(f"{line}\n" for line in lines)).stdout, len(lines))
+    answer = namespace.run(command, stdin="".join(f"{line}\n" for line in lines)).stdout
+    return documents(_EMATCH.sub(_as_member, answer), len(lines))
+
+
+def _as_member(found: re.Match[str]) -> str:
+    """Return the match of a filter of kind basic as a member of its options, which tc(8) prints as text."""
+    return f',"ematch":{json.dumps(" ".join(found[1].split()))}'
 
 
 def _bridge_tables(namespace: Namespace) -> list[Any]:

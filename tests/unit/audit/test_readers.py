@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import socket
 import struct
@@ -245,3 +246,12 @@ def test_what_a_bridge_learned_is_no_setting_of_it() -> None:
     assert kernel_reader._flat(shown) == {"fdb_max_learned": "0"}
     for tree, known in ((0, {"stp_state": "0", "ageing_time": "800"}), (1, {"stp_state": "1"})):
         assert kernel_reader._flat({"stp_state": tree, "ageing_time": 800, "config_pending": 1}) == known
+
+
+def test_a_match_that_tc_prints_as_text_amid_its_json_is_read() -> None:
+    """As at leaves with bonds: iproute2 6.1 and later."""
+    shown = '[{"kind":"basic","options":{"handle":"1ffff"\n  meta(priority eq 131071)\n,"actions":[]}}]\n[]\n'
+    read = kernel_reader._EMATCH.sub(kernel_reader._as_member, shown)
+    (found,), _ = (json.loads(line) for line in read.splitlines())
+    assert found["options"] == {"handle": "1ffff", "ematch": "meta(priority eq 131071)", "actions": []}
+    assert kernel_reader._EMATCH.sub(kernel_reader._as_member, "[]\n[]\n") == "[]\n[]\n"
