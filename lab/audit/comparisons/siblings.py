@@ -80,6 +80,8 @@ def of_siblings(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
     usual = {
         role: _usual([slots[each] for each in members]) for role, members in groups.items() if len(members) >= FEWEST
     }
+    # Leaves of a multihomed host filter what the other leaves of its segment have flooded (RFC 8365 section 8.3.1).
+    bonded = {name for name, node in state.nodes.items() if any(each.kind == "bond" for each in node.interfaces)}
     found: list[Difference] = []
     for slot, objects in slots.items():
         role = next((role for role in roles[slot] if role in usual), "")
@@ -93,7 +95,9 @@ def of_siblings(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
             found += [
                 each
                 for each in _of_presence(slot, objects, expected)
-                if each.kind not in hidden and (whole or (each.kind in _QUEUEING and each.value == PRESENT))
+                if each.kind not in hidden
+                and (whole or (each.kind in _QUEUEING and each.value == PRESENT))
+                and not (bonded and slot[0] not in bonded and each.kind in _QUEUEING and each.value == ABSENT)
             ]
     return found
 

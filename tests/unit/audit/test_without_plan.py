@@ -539,3 +539,19 @@ def test_nodes_whose_kernel_does_not_answer_are_no_siblings_that_lack_something(
     assert {(each.node, each.kind) for each in found if each.against == "siblings"} == {
         (name, "node") for name in ("leaf1", "leaf2", "leaf3")
     }
+
+
+def test_a_leaf_without_bonds_needs_no_filters_of_their_segments() -> None:
+    """Those of multihomed hosts drop what another leaf has flooded (RFC 8365 section 8.3.1)."""
+
+    def differing(*bonds: InterfaceAudit) -> list[str]:
+        nodes = dict(STATE.nodes)
+        for name in ("leaf1", "leaf2", "leaf3"):
+            hooks = tuple(QdiscAudit(port, "ffff:fff1", "clsact", "ffff:", {}, {}) for port in ("swp1", "swp2"))
+            node = nodes[name]
+            nodes[name] = replace(node, qdiscs=(*node.qdiscs, *hooks), interfaces=(*node.interfaces, *bonds))
+        found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+        return [f"{each.node} {each.object}" for each in found if each.kind == "qdisc"]
+
+    assert differing(InterfaceAudit("bond1", "bond", True, True, 9000, "", "", 1000)) == []
+    assert differing() == ["leaf4 qdisc swp1 ffff:fff1", "leaf4 qdisc swp2 ffff:fff1"]
