@@ -57,18 +57,29 @@ def of_vlans(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]
 
 
 def of_gateway_addresses(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
-    """Yield gateways without an address of a version that most gateways of VLANs with hosts have."""
+    """Yield gateways without an address of a version that most gateways of VLANs with hosts have.
+
+    A VLAN without an address of that version at any of several gateways is like this by design.
+    """
     slots: dict[tuple[str, str], set[int]] = {}
+    tags: dict[tuple[str, str], int] = {}
+    networks = _networks_of_gateways(state, placement)
+    gateways: Counter[int] = Counter()
     for name, node in state.nodes.items():
-        tags = {each.vlan for each in node.vlans if _is_to_a_host(name, each.interface, placement)}
+        with_hosts = {each.vlan for each in node.vlans if _is_to_a_host(name, each.interface, placement)}
         for gateway in gateways_of(node) if placement.topology.node(name).role.is_switch else ():
-            if int(gateway.options["id"]) in tags and gateway.up:
+            tag = int(gateway.options["id"])
+            gateways[tag] += 1
+            if tag in with_hosts and gateway.up:
+                tags[name, gateway.name] = tag
                 own = [each for each in node.addresses if each.interface == gateway.name and each.scope == "global"]
                 slots[name, gateway.name] = {int(ip_interface(each.address).version) for each in own}
     for version in (4, 6):
         having = sum(version in found for found in slots.values())
+        used = {tag for tag, known in networks.items() if any(each.version == version for each in known)}
         for (name, interface), found in slots.items() if is_of_most(having, len(slots)) else ():
-            if version not in found:
+            tag = tags[name, interface]
+            if version not in found and (tag in used or gateways[tag] == 1):
                 yield Difference(
                     node=name, kind="address", object=f"{OF_ANY_VALUE}{interface}", field=PRESENCE, value=ABSENT,
                     expected=f"{PRESENT}: an IPv{version} address", against=RULE, interface=interface,

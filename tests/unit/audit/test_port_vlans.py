@@ -15,10 +15,12 @@ from tests.unit.audit.made_fabric import STATE, TOPOLOGY
 UNTAGGED = ("PVID", "Egress Untagged")
 
 
-def differing(vlans: tuple[VlanAudit, ...], *addresses: str, without: str = "") -> list[tuple[str, str, str]]:
+def differing(
+    vlans: tuple[VlanAudit, ...], *addresses: str, without: str = "", leaves: str = "1"
+) -> list[tuple[str, str, str]]:
     """What differs if h5's port has these VLANs: hosts are in VLAN 10 or 20, each with a gateway at each leaf.
 
-    ``without`` is an address of leaf1 that is missing.
+    ``without`` is an address that is missing at these leaves.
     """
     nodes = dict(STATE.nodes)
     for number in range(1, 9):
@@ -41,7 +43,7 @@ def differing(vlans: tuple[VlanAudit, ...], *addresses: str, without: str = "") 
                 *node.addresses,
                 *(AddressAudit(f"vlan{vlan}", f"10.9.{vlan}.254/24", "global") for vlan in (10, 20)),
                 *(AddressAudit(f"vlan{vlan}", f"fd00:{vlan}::254/64", "global") for vlan in (10, 20)
-                  if leaf != 1 or without != "fd00:10::254/64"),
+                  if str(leaf) not in leaves or without != f"fd00:{vlan}::254/64"),
             ),
             vlans=tuple(
                 each
@@ -79,6 +81,13 @@ def test_with_one_address_either_that_or_the_vlan_is_wrong() -> None:
 def test_a_gateway_without_an_address_that_others_have_is_named() -> None:
     right = (VlanAudit("swp3", 10, UNTAGGED),)
     assert differing(right, without="fd00:10::254/64") == [("leaf1", "address vlan10", "absent")]
+
+
+def test_a_vlan_whose_gateways_all_have_no_ipv6_is_like_this_by_design() -> None:
+    """As that of a tenant with IPv4 only, beside others with both."""
+    right = (VlanAudit("swp3", 10, UNTAGGED),)
+    assert differing(right, without="fd00:20::254/64", leaves="1234") == []
+    assert differing(right, without="fd00:20::254/64", leaves="4") == [("leaf4", "address vlan20", "absent")]
 
 
 @pytest.mark.parametrize(("vlan", "named"), [("20", []), ("7", ["fdb 02:00:00:00:00:01 swp3 7"])])
