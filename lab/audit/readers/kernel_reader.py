@@ -197,9 +197,11 @@ def _interface(shown: Shown, offloads: Mapping[str, tuple[str, ...]], ipv6_mtus:
 def _flat(shown: Shown, before: str = "") -> dict[str, str]:
     """Return options as text, without those that change by themselves.
 
-    A bridge with a spanning tree forgets addresses sooner while its topology changes (IEEE 802.1D clause 17.11).
+    A bridge with a spanning tree forgets addresses after twice its forward delay while its topology changes. A
+    shorter time is always a setting.
     """
-    moving = {"ageing_time"} if shown.get("stp_state") else set()
+    kept = int(shown.get("ageing_time", 0)) < 2 * int(shown.get("forward_delay", 0))
+    moving = {"ageing_time"} if shown.get("stp_state") and not kept else set()
     return {
         f"{before}{name}": _compact(value)
         for name, value in shown.items()

@@ -245,7 +245,14 @@ def test_what_a_bridge_learned_is_no_setting_of_it() -> None:
     shown = {"hello_timer": 1.2, "topology_change": 0, "fdb_n_learned": 7, "fdb_max_learned": 0}
     assert kernel_reader._flat(shown) == {"fdb_max_learned": "0"}
     for tree, known in ((0, {"stp_state": "0", "ageing_time": "800"}), (1, {"stp_state": "1"})):
-        assert kernel_reader._flat({"stp_state": tree, "ageing_time": 800, "config_pending": 1}) == known
+        shown = {"stp_state": tree, "ageing_time": 800, "forward_delay": 400, "config_pending": 1}
+        assert kernel_reader._flat(shown) == {**known, "forward_delay": "400"}
+
+
+def test_a_bridge_with_a_spanning_tree_that_forgets_addresses_at_once_has_a_setting_of_its_own() -> None:
+    """It floods all frames. No change of the topology makes the time shorter than twice the forward delay."""
+    shown = {"stp_state": 1, "ageing_time": 0, "forward_delay": 400}
+    assert kernel_reader._flat(shown) == {"stp_state": "1", "ageing_time": "0", "forward_delay": "400"}
 
 
 def test_a_match_that_tc_prints_as_text_amid_its_json_is_read() -> None:
