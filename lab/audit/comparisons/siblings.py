@@ -46,12 +46,16 @@ _ANY_NAME: Final = " of any name"
 """The end of a role of interfaces for different networks."""
 _OF_NETWORK: Final = frozenset({"mac", "id", "master", "local", "group"})
 """Options that belong to one network: gateways share a MAC, and the routers of tenants have their own."""
+_HOOK: Final = "clsact"
+"""The qdisc that tc attaches filters to."""
 _LACP: Final = ("ad_", "port ad_")
 _OF_LINK: Final = ("rate", "mtu", "delay")
 """Settings of a port on which its thresholds depend."""
 
 Slot: TypeAlias = tuple[str, str]
 """A node and one of its interfaces; "" for the node itself."""
+_NetworkValue: TypeAlias = tuple[str, str, str]
+"""The role of a network's tunnels or gateways, a setting, and its value."""
 Objects: TypeAlias = "dict[str, AuditedObject]"
 """Objects by their names without those of interfaces and addresses."""
 
@@ -80,8 +84,8 @@ def of_siblings(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
     usual = {
         role: _usual([slots[each] for each in members]) for role, members in groups.items() if len(members) >= FEWEST
     }
-    # Leaves of a multihomed host filter what the other leaves of its segment have flooded (RFC 8365 section 8.3.1).
-    bonded = {name for name, node in state.nodes.items() if any(each.kind == "bond" for each in node.interfaces)}
+    unbonded = _without_bonds(state, placement)
+    designed = _of_whole_networks(slots, roles)
     found: list[Difference] = []
     for slot, objects in slots.items():
         role = next((role for role in roles[slot] if role in usual), "")
@@ -89,7 +93,12 @@ def of_siblings(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
             peer = placement.peers.get(slot)
             there = slots.get((peer.node, peer.interface), {}) if peer else {}
             differing = _of_settings(slot[0], objects, expected, there)
-            found += [each for each in differing if not (role.endswith(_ANY_NAME) and each.field in _OF_NETWORK)]
+            found += [
+                each
+                for each in differing
+                if not role.endswith(_ANY_NAME)
+                or not (each.field in _OF_NETWORK or designed[roles[slot][0], each.field, each.value] > 1)
+            ]
             whole = peer is not None or slot[1] in {"", "lo"}
             hidden = unread_kinds(state.nodes[slot[0]])
             found += [
@@ -97,9 +106,35 @@ def of_siblings(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
                 for each in _of_presence(slot, objects, expected)
                 if each.kind not in hidden
                 and (whole or (each.kind in _QUEUEING and each.value == PRESENT))
-                and not (bonded and slot[0] not in bonded and each.kind in _QUEUEING and each.value == ABSENT)
+                and not (slot[0] in unbonded and each.value == ABSENT and _is_hook(each))
             ]
     return found
+
+
+def _without_bonds(state: FabricAudit, placement: FabricRoles) -> set[str]:
+    """Return the switches without bonds, of a tier in which others have some.
+
+    Leaves of a multihomed host filter what the other leaves of its segment have flooded (RFC 8365 section 8.3.1).
+    """
+    bonded = {name for name, node in state.nodes.items() if any(each.kind == "bond" for each in node.interfaces)}
+    tiers = {placement.topology.node(name).role for name in bonded}
+    roles = {name: placement.topology.node(name).role for name in state.nodes}
+    return {name for name, role in roles.items() if role.is_switch and role in tiers and name not in bonded}
+
+
+def _is_hook(found: Difference) -> bool:
+    """Return whether a difference is a filter, or the qdisc that filters are attached to."""
+    return found.kind == "filter" or (found.kind == "qdisc" and _HOOK in found.expected)
+
+
+def _of_whole_networks(slots: Mapping[Slot, Objects], roles: Mapping[Slot, Sequence[str]]) -> Counter[_NetworkValue]:
+    """Count the tunnels or gateways of one network with the same value: one that several have is by design."""
+    return Counter(
+        (mine[0], setting, value)
+        for slot, mine in roles.items() if mine[-1].endswith(_ANY_NAME)
+        for each in slots[slot].values()
+        for setting, value in each.settings().items()
+    )  # fmt: skip
 
 
 def _is_unread(state: FabricAudit, slot: Slot) -> bool:

@@ -528,6 +528,26 @@ def test_tunnels_and_gateways_of_other_networks_are_siblings(kind: str) -> None:
     ]
 
 
+def test_a_network_may_have_tunnels_with_options_of_its_own() -> None:
+    """Both ends have them. One end that differs from the other is not by design."""
+
+    def differing(**limits: str) -> list[tuple[str, str, str]]:
+        nodes = dict(STATE.nodes)
+        networks = {"leaf1": (10, 20), "leaf2": (10, 20), "leaf3": (10, 30), "leaf4": (20, 30)}
+        for leaf, mine in networks.items():
+            own = tuple(
+                InterfaceAudit(f"net{each}", "vxlan", True, True, 4300, "", "", 1000,
+                               {"id": str(each), "ttl": limits.get(f"{leaf}_{each}", "0")})
+                for each in mine
+            )  # fmt: skip
+            nodes[leaf] = replace(nodes[leaf], interfaces=(*nodes[leaf].interfaces, *own))
+        found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+        return [(each.node, each.object, each.field) for each in found]
+
+    assert differing(leaf3_30="64", leaf4_30="64") == []
+    assert differing(leaf3_30="64") == [("leaf3", "interface net30", "ttl")]
+
+
 def test_nodes_whose_kernel_does_not_answer_are_no_siblings_that_lack_something() -> None:
     silent = (UnreadPart("kernel", "a form that is not known"),)
     nodes = {
@@ -555,3 +575,14 @@ def test_a_leaf_without_bonds_needs_no_filters_of_their_segments() -> None:
 
     assert differing(InterfaceAudit("bond1", "bond", True, True, 9000, "", "", 1000)) == []
     assert differing() == ["leaf4 qdisc swp1 ffff:fff1", "leaf4 qdisc swp2 ffff:fff1"]
+
+
+@pytest.mark.parametrize("bonded", ["h1", "leaf1"])
+def test_a_fabric_with_bonds_still_needs_all_queues(bonded: str) -> None:
+    """Bonds explain missing filters of leaves only, and never a missing root qdisc."""
+    bond = InterfaceAudit("bond1", "bond", True, True, 9000, "", "", 1000)
+    nodes = {**STATE.nodes, bonded: replace(STATE.nodes[bonded], interfaces=(*STATE.nodes[bonded].interfaces, bond))}
+    nodes["leaf4"] = replace(nodes["leaf4"], qdiscs=nodes["leaf4"].qdiscs[1:])
+    lost = STATE.nodes["leaf4"].qdiscs[0]
+    found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+    assert [(each.node, each.interface) for each in found if each.kind == "qdisc"] == [("leaf4", lost.interface)]
