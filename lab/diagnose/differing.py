@@ -5,6 +5,7 @@ One at the place of a cause, of lost packets, or of evidence without a cause sup
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -26,7 +27,7 @@ from lab.telemetry.read.audits import audit_at, read_audits
 from lab.telemetry.store.recording_folder import invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lab.diagnose.diagnosis import Diagnosis
     from lab.diagnose.symptoms.crossed_cables import CrossedCable
@@ -39,6 +40,9 @@ TOPOLOGY: Final = "topology"
 _TUNNEL: Final = "vxlan"
 _FLOODED: Final = "fdb 00:00:00:00:00:00 "
 """The beginning of the name of an entry by which a tunnel floods to another one (bridge(8))."""
+_LOCAL: Final = "local"
+_WORD: Final = re.compile(r"[^\s,]+")
+_NO_END: Final = frozenset({ABSENT, "none"})
 _PORT_STATE: Final = "port state"
 _CABLE: Final = "cable"
 _OF_PEERS: Final = frozenset({"route", "neighbour", "bgp session", "bfd session"})
@@ -116,7 +120,10 @@ def with_differences(
         if (name, each.identity) in differs
     }
     handles = {(name, each.identity): each.number for name, node in known.items() for each in node.nft}
-    tunnels = {(name, each.name) for name, node in known.items() for each in node.interfaces if each.kind == _TUNNEL}
+    tunnels = {
+        (name, each.name): each.options.get("local", "")
+        for name, node in known.items() for each in node.interfaces if each.kind == _TUNNEL
+    }  # fmt: skip
     settings = [
         replace(
             _setting(each, () if intentions.is_harmless(each) else places, recording.topology),
@@ -230,16 +237,29 @@ def _explained(differences: Sequence[Difference]) -> list[Difference]:
 
 
 def _without_far_ends(
-    differences: Sequence[Difference], tunnels: Collection[tuple[str, str]]
+    differences: Sequence[Difference], tunnels: Mapping[tuple[str, str], str]
 ) -> Iterable[Difference]:
-    """Leave out where leaves do not flood to any more, if the tunnel of one differs: that follows from it."""
-    if not any(each.kind == "interface" and (each.node, each.interface) in tunnels for each in differences):
-        return differences
-    return (
-        each
-        for each in differences
-        if (each.kind, each.field) != ("vni", "remotes") and not each.object.startswith(_FLOODED)
-    )
+    """Leave out where leaves do not flood to each other any more, if the tunnel of one differs: that follows from it.
+
+    ``tunnels`` are the addresses of tunnels, by node and interface; "" for one that is not known.
+    """
+    changed = {(each.node, each.interface) for each in differences if each.kind == "interface"} & tunnels.keys()
+    ends = {tunnels[each] for each in changed}
+    ends |= {
+        end
+        for each in differences if (each.node, each.interface) in changed and each.field == _LOCAL
+        for end in (each.value, each.expected)
+    }  # fmt: skip
+
+    def follows(each: Difference) -> bool:
+        if each.object.startswith(_FLOODED):
+            return (each.node, each.interface) in changed or bool({"", each.object.split()[-1]} & ends)
+        if (each.kind, each.field) != ("vni", "remotes"):
+            return False
+        lost = set(_WORD.findall(each.value)) ^ set(_WORD.findall(each.expected))
+        return "" in ends or each.node in {node for node, _ in changed} or lost - _NO_END <= ends
+
+    return [each for each in differences if not (changed and follows(each))]
 
 
 def _is_gone(found: Difference) -> bool:

@@ -363,9 +363,25 @@ def test_lost_ends_of_a_tunnel_follow_from_a_tunnel_that_differs() -> None:
             "leaf1", "fdb", "fdb 00:00:00:00:00:00 vni7 10.0.0.2", "presence", "absent", "present", "plan", "vni7"
         ),
     ]
-    assert list(differing._without_far_ends([shut, *far], {("leaf2", "vni7")})) == [shut]
-    assert list(differing._without_far_ends([shut, *far], set())) == [shut, *far]
-    assert list(differing._without_far_ends(far, {("leaf1", "vni7")})) == far
+    tunnels = {("leaf2", "vni7"): "10.0.0.2", ("leaf1", "vni7"): "10.0.0.1"}
+    assert differing._without_far_ends([shut, *far], tunnels) == [shut]
+    assert differing._without_far_ends([shut, *far], {("leaf2", "vni7"): ""}) == [shut]
+    assert differing._without_far_ends([shut, *far], {}) == [shut, *far]
+    assert differing._without_far_ends(far, tunnels) == far
+
+
+def test_lost_ends_of_other_tunnels_do_not_follow_from_a_tunnel_that_differs() -> None:
+    limit = Difference("leaf2", "interface", "interface vni7", "ttl", "1", "0", "plan", "vni7")
+    flooded = "fdb 00:00:00:00:00:00"
+    others = [
+        Difference("leaf1", "vni", "vni 7", "remotes", "10.0.0.2", "10.0.0.2, 10.0.0.3", "plan"),
+        Difference("leaf1", "fdb", f"{flooded} vni7 10.0.0.3", "presence", "absent", "present", "plan", "vni7"),
+        Difference("leaf2", "fdb", f"{flooded} vni8 10.0.0.1", "presence", "absent", "present", "plan", "vni8"),
+    ]
+    tunnels = {("leaf2", "vni7"): "10.0.0.2", ("leaf2", "vni8"): "10.0.0.2", ("leaf1", "vni7"): "10.0.0.1"}
+    assert differing._without_far_ends([limit, *others], tunnels) == [limit, *others]
+    own = replace(others[2], object=f"{flooded} vni7 10.0.0.1", interface="vni7")
+    assert differing._without_far_ends([limit, own], tunnels) == [limit]
 
 
 def test_the_state_of_a_bridge_port_follows_from_an_interface_that_is_shut() -> None:
