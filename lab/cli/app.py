@@ -101,7 +101,8 @@ def _run() -> NoReturn:
         if invocation.debug or (isinstance(error, PermissionError) and os.geteuid() == 0):
             raise
         if isinstance(error, PermissionError):
-            error = EnvironmentLacks(f"{error.filename}: permission denied", "run it as root, for example with sudo")
+            where = f"{error.filename}: " if error.filename is not None else ""
+            error = EnvironmentLacks(f"{where}permission denied", "run it as root, for example with sudo")
         if invocation.wants_json and not JsonStream.begun:
             print_json({"error": error.as_data()})
         print_error(error)

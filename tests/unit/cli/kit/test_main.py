@@ -268,6 +268,20 @@ def test_a_file_that_root_may_read_alone_is_a_line(
     assert "/run/rocelab/fabrics/a/faults.jsonl: permission denied: run it as root" in err
 
 
+def test_a_call_of_the_kernel_that_root_may_make_alone_is_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As setns(2): the error names no file."""
+
+    def refuse() -> NoReturn:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr("lab.backends.fabric_state.all_fabrics", refuse)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    code, _, err = failed(capsys, monkeypatch, "down", "--all")
+    assert (code, err.startswith("error: permission denied: run it as root")) == (4, True)
+
+
 @pytest.mark.parametrize(
     "words",
     [
