@@ -82,7 +82,7 @@ def warm_up() -> None:
 def _find_programs() -> None:
     """Find the objects of the BPF programs, so that no fork reads their sources. A command reports what fails."""
     for source in (port_layout.SOURCE, impair_layout.SOURCE, qp_pairs.SOURCE):
-        with contextlib.suppress(LabError):
+        with contextlib.suppress(LabError, OSError):
             compile_checked(source)
 
 
