@@ -80,7 +80,9 @@ def test_a_recording_without_settings_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_challenge_is_not_solved_by_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for a user without root, who reads this reason and not that the fabric belongs to root."""
     hidden = SimpleNamespace(name="f", state=SimpleNamespace(challenge=tmp_path))
+    monkeypatch.setattr("lab.backends.fabric_state.find_fabric", lambda _: hidden.state)
     monkeypatch.setattr("lab.cli.kit.open_fabric.reading", lambda _: contextlib.nullcontext(hidden))
     refused = drift().exception
     assert isinstance(refused, UsageError)
