@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from typer.testing import CliRunner, Result
 from lab.audit import snapshot
 from lab.audit.audited import NodeAudit
 from lab.audit.objects.kernel_objects import SysctlAudit
+from lab.backends.fabric_state import FabricState
 from lab.cli.app import app
 from lab.cli.schemas import adapter
 from lab.errors import UsageError
@@ -81,8 +83,12 @@ def test_a_recording_without_settings_is_refused(tmp_path: Path) -> None:
 
 def test_a_challenge_is_not_solved_by_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also for a user without root, who reads this reason and not that the fabric belongs to root."""
-    hidden = SimpleNamespace(name="f", state=SimpleNamespace(challenge=tmp_path))
-    monkeypatch.setattr("lab.backends.fabric_state.find_fabric", lambda _: hidden.state)
+    monkeypatch.setattr("lab.backends.fabric_state.FABRICS", tmp_path)
+    state = FabricState("f")
+    state.challenge.mkdir(parents=True)
+    (state.directory / "journal.jsonl").touch()
+    hidden = SimpleNamespace(name="f", state=state)
+    monkeypatch.setattr("lab.cli.kit.open_fabric.os.access", lambda _path, mode: mode != os.W_OK)
     monkeypatch.setattr("lab.cli.kit.open_fabric.reading", lambda _: contextlib.nullcontext(hidden))
     refused = drift().exception
     assert isinstance(refused, UsageError)
