@@ -111,6 +111,7 @@ def at(instance: str, family: str, grown: float) -> Case:
     return f'{family}{{instance="{instance}"}}', grown
 
 
+SWITCHES: list[Case] = [at(leaf, "sonic_crm_stats_nexthop_group_member_used", 0) for leaf in "abc"]
 CASES: dict[str, list[Case]] = {
     "PfcStorm": [("sonic_pfc_wd_queue_deadlock_detected_total", 1)],
     "PortPausedWithoutEnd": [("sonic_port_pfc_rx_pause_duration_seconds_total", 30)],
@@ -165,9 +166,11 @@ CASES: dict[str, list[Case]] = {
     "RoutesLost": [('frr_route_total_fib{afi="ipv4",vrf="default"}', -1)],
     "EcmpPathsLost": [("sonic_crm_stats_nexthop_group_member_used", -1)],
     "EcmpHashDiffers": [
+        *SWITCHES,
         *((f'node_sysctl_net_ipv4_fib_multipath_hash_policy{{instance="{leaf}"}}', -(leaf == "b")) for leaf in "abc"),
     ],
     "GatewayMacDiffers": [
+        *SWITCHES,
         *((f'node_network_info{{instance="{leaf}",device="vlan10",address="1"}}', 0) for leaf in "ac"),
         ('node_network_info{instance="b",device="vlan20",address="1"}', (1, None)),
         ('node_network_info{instance="b",device="vlan20",address="2"}', (None, 1)),
@@ -291,8 +294,9 @@ def test_thresholds_are_compared_between_ports_of_the_same_tier() -> None:
     "setting", ["green_min_threshold_bytes", "green_max_threshold_bytes", "ecn_green_mark_probability"]
 )
 def test_each_threshold_is_compared(setting: str) -> None:
-    assert fired(thresholds(*LEAVES, ("leaf4:h", 40.0), setting=setting)) == {}
-    assert fired(thresholds(*LEAVES, ("leaf4:h", 41.0), setting=setting)) == {"EcnThresholdsDiffer": 0}
+    ports = (*LEAVES, ("leaf4:swp1", 40.0))
+    assert fired(thresholds(*ports, ("leaf4:h", 40.0), setting=setting)) == {}
+    assert fired(thresholds(*ports, ("leaf4:h", 41.0), setting=setting)) == {"EcnThresholdsDiffer": 0}
 
 
 def test_of_two_ports_only_the_changed_one_differs() -> None:
@@ -309,7 +313,7 @@ def test_what_is_no_loss_of_routes_and_paths() -> None:
     assert fired([("sonic_crm_stats_nexthop_group_member_used", 2)]) == {}
     assert (
         fired(
-            [('node_sysctl_net_ipv4_fib_multipath_hash_policy{instance="c"}', (1, 0)), *CASES["EcmpHashDiffers"][:1]]
+            [('node_sysctl_net_ipv4_fib_multipath_hash_policy{instance="c"}', (1, 0)), *CASES["EcmpHashDiffers"][:4]]
         )
         == {}
     )
@@ -320,10 +324,11 @@ def test_gateways_with_addresses_of_their_own_are_no_conflict() -> None:
     own: list[Case] = [
         (f'node_network_info{{instance="{leaf}",device="vlan4094",address="{leaf}"}}', 0) for leaf in "abc"
     ]
-    assert fired([*own, *CASES["GatewayMacDiffers"][:2]]) == {}
+    shared = CASES["GatewayMacDiffers"][:5]
+    assert fired([*own, *shared]) == {}
     other: Case = ('node_network_info{instance="b",device="vlan10",address="9"}', 0)
-    assert fired([*own, *CASES["GatewayMacDiffers"][:2], other]) == {"GatewayMacDiffers": 0}
-    assert fired([*own, other]) == {}, "nobody shares another one"
+    assert fired([*own, *shared, other]) == {"GatewayMacDiffers": 0}
+    assert fired([*own, *SWITCHES, other]) == {}, "nobody shares another one"
 
 
 @pytest.mark.parametrize(("kind", "name"), [("bgp", "BgpPeerDown"), ("bfd", "BfdPeerDown")])
