@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lab.errors import writing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+_SHORT: Final = 50
+"""Characters of a file's name in that of the new file: a name has 255 bytes at most, and a character 4."""
 
 
 def write_result(path: Path, content: str | bytes, remedy: str = "name another file") -> None:
@@ -23,8 +28,9 @@ def write_results(
 ) -> None:
     """Write files, after ``folder`` was created if needed; UsageError if one cannot be written.
 
-    Text is UTF-8. Each file is complete under another name before the first one gets its own. A device, a FIFO or a
-    link keeps its place, and is written last.
+    Text is UTF-8. Each file is complete under another name before the first one gets its own. Devices, FIFOs, links,
+    and files in folders that the user cannot write keep their places. They are written before any new file gets its
+    name.
     """
     if folder is not None:
         with writing(next(iter(files), folder), remedy):
@@ -33,17 +39,41 @@ def write_results(
     with ExitStack() as undo:
         for path, content in files.items():
             with writing(path, remedy):
-                if not path.is_symlink() and (path.is_file() or not path.exists()):
-                    fresh[path] = path.with_name(f".{path.name}.new")
-                    undo.callback(_removed, fresh[path])
+                if _can_be_replaced(path):
+                    fresh[path] = _new_file(path, undo)
                     fresh[path].write_bytes(_octets(content))
                     _keep_owner(path, fresh[path])
-        for path, content in files.items():
+        for path in [each for each in files if each not in fresh]:
             with writing(path, remedy):
-                if path in fresh:
-                    fresh[path].replace(path)
-                else:
-                    path.write_bytes(_octets(content))
+                path.write_bytes(_octets(files[path]))
+        for path, complete in fresh.items():
+            with writing(path, remedy):
+                _rename(complete, path)
+
+
+def _can_be_replaced(path: Path) -> bool:
+    """Whether a new file may get this name."""
+    if path.is_symlink():
+        return False
+    return not path.exists() or (path.is_file() and os.access(path.parent, os.W_OK | os.X_OK))
+
+
+def _new_file(path: Path, undo: ExitStack) -> Path:
+    """Create a file beside ``path`` with a name that nothing has; ``undo`` removes it."""
+    fresh = path.with_name(f".{path.name[:_SHORT]}.{secrets.token_hex(4)}.new")
+    fresh.touch(exist_ok=False)
+    undo.callback(_removed, fresh)
+    return fresh
+
+
+def _rename(complete: Path, path: Path) -> None:
+    """Give a complete file its name. If a file system is mounted there, as in a container, write that file."""
+    try:
+        complete.replace(path)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        path.write_bytes(complete.read_bytes())
 
 
 def _octets(content: str | bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import subprocess
@@ -84,6 +85,54 @@ def test_a_folder_in_place_of_a_file_is_refused_and_nothing_is_written(tmp_path:
     with pytest.raises(UsageError, match="cannot write"):
         write_results({tmp_path / "folder": "x", tmp_path / "other": "y"})
     assert below(tmp_path) == set()
+
+
+def test_a_folder_in_place_of_a_later_file_leaves_the_first_as_it_was(tmp_path: Path) -> None:
+    first, folder = tmp_path / "first", tmp_path / "folder"
+    first.write_text("old")
+    folder.mkdir()
+    with pytest.raises(UsageError, match="cannot write"):
+        write_results({first: "new", folder: "x"})
+    assert first.read_text() == "old"
+
+
+def test_a_link_that_somebody_put_there_is_not_followed(tmp_path: Path) -> None:
+    """In a folder of several users, a link with the name of the new file leads to a file of root."""
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / ".page.new").symlink_to(tmp_path / "secret")
+    write_results({tmp_path / "page": "new"})
+    assert (tmp_path / "secret").read_text() == "secret"
+    assert (tmp_path / "page").read_text() == "new"
+    assert not (tmp_path / "page").is_symlink()
+
+
+def test_names_may_be_as_long_as_the_file_system_allows(tmp_path: Path) -> None:
+    long = tmp_path / ("\u4e16" * 85)
+    write_results({long: "new"})
+    assert below(tmp_path) == {long.name}
+
+
+def test_a_writable_file_in_a_folder_of_others_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may write everywhere, so that the test answers for the kernel."""
+    file = tmp_path / "file"
+    file.write_text("old")
+    place = file.stat().st_ino
+    monkeypatch.setattr("lab.result_files.os.access", lambda path, _: path != tmp_path)
+    write_results({file: "new"})
+    assert (file.read_text(), file.stat().st_ino) == ("new", place)
+
+
+def test_a_file_that_is_a_mount_point_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container has single files of its host: rename(2) fails with EBUSY."""
+
+    def busy(_: Path, target: Path) -> None:
+        raise OSError(errno.EBUSY, "Device or resource busy", str(target))
+
+    (tmp_path / "file").write_text("old")
+    monkeypatch.setattr(Path, "replace", busy)
+    write_results({tmp_path / "file": "new"})
+    assert (tmp_path / "file").read_text() == "new"
+    assert below(tmp_path) == {"file"}
 
 
 def test_a_capture_that_cannot_be_written_on_is_named() -> None:
