@@ -331,14 +331,20 @@ def write_json(path: Path, data: Any) -> None:
 def note_failure(about: Path, why: str) -> None:
     """Add the reason of a failure to the description of a recording; does nothing if even that fails.
 
-    It is changed in place: a full disk has no room for another file.
+    It is changed in place: a full disk has no room for another file. If it has no room for the reason either, the
+    description stays as it was.
     """
-    with contextlib.suppress(OSError, ValueError):
-        data = json.loads(about.read_text(encoding="utf-8"))
+    with contextlib.suppress(OSError, ValueError), about.open("r+b", buffering=0) as file:
+        old = file.read()
+        data = json.loads(old)
         if isinstance(data, dict):
-            with about.open("r+", encoding="utf-8") as file:
-                file.write(json.dumps({**data, "why": why}) + "\n")
-                file.truncate()
+            new = json.dumps({**data, "why": why}).encode() + b"\n"
+            file.seek(0)
+            written = file.write(new)
+            if written < len(new):
+                file.seek(0)
+                written = file.write(old)
+            file.truncate(written)
 
 
 def append_line(path: Path, data: dict[str, Any]) -> None:

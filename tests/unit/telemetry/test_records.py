@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import resource
 import time
 from typing import TYPE_CHECKING, Any, cast
 
@@ -9,7 +11,7 @@ import pytest
 
 from lab.errors import InvalidInput, OperationFailed
 from lab.telemetry.record.recorder import Recorder, _failed, _made, _removed_on_failure
-from lab.telemetry.store.recording_folder import Folder, RecordKind, read_lines, read_records
+from lab.telemetry.store.recording_folder import Folder, RecordKind, note_failure, read_lines, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,6 +66,20 @@ def test_a_failed_write_is_reported(recorder: Recorder) -> None:
     recorder.folder.notes.mkdir()
     with pytest.raises(OperationFailed, match="the data before that time is readable"):
         recorder.record(RecordKind.NOTE, value=1)
+
+
+def test_a_reason_for_which_the_disk_has_no_room_leaves_the_description(tmp_path: Path) -> None:
+    about = tmp_path / "recording.json"
+    about.write_text('{"why": "", "name": "run"}')
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (about.stat().st_size, before[1]))
+    try:
+        note_failure(about, "No space left on device")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert about.read_text() == '{"why": "", "name": "run"}'
+    note_failure(about, "full")
+    assert json.loads(about.read_text()) == {"why": "full", "name": "run"}
 
 
 def begin_in(path: Path) -> None:
