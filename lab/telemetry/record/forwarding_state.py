@@ -79,10 +79,10 @@ def _said(socket: Path, key: bytes) -> str:
 def _said_by_zebra(socket: Path, *, has_bonds: bool) -> dict[str, Any]:
     """Return duplicate addresses and Ethernet segments, without timers and numbers that only this zebra knows.
 
-    If zebra does not answer, the rest of the state is kept.
+    If zebra does not answer, or another version answers in another form, the rest of the state is kept.
     """
     found: dict[str, Any] = {}
-    with suppress(LabError, ValueError), Vty(socket) as vty:
+    with suppress(LabError, ValueError, LookupError, TypeError, AttributeError), Vty(socket) as vty:
         duplicates = json.loads(vty.answer_to(DUPLICATES, _PATIENCE).strip() or "{}")
         found["duplicates"] = {vni: {"numMacs": about["numMacs"]} for vni, about in duplicates.items()}
         if has_bonds:

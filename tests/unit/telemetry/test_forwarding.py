@@ -161,8 +161,11 @@ def test_without_evpn_zebra_says_nothing(fabric: Any, monkeypatch: pytest.Monkey
     assert forwarding_of(fabric)["leaf1"]["duplicates"] == {}
 
 
-def test_a_silent_zebra_hides_nothing_else(fabric: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ZEBRA, "show evpn mac vni all duplicate json", SILENT)
+@pytest.mark.parametrize("said", [SILENT, '{"10010": {"macs": {}}}', '{"error": "unknown"}', "[1]"])
+def test_a_silent_or_strange_zebra_hides_nothing_else(
+    fabric: Any, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    monkeypatch.setitem(ZEBRA, "show evpn mac vni all duplicate json", said)
     assert forwarding_of(fabric)["leaf1"].keys() == {"interfaces", "fdb", "bgp"}
 
 
