@@ -59,13 +59,11 @@ def replay(
 
 
 def _within(recording: Recording, second: float) -> float:
-    """Return the second of a recording; UsageError if it is after its end."""
-    seconds = recording.seconds
-    if second > seconds:
-        raise UsageError(
-            f"--at {format_time(second)} is after the end of {recording.name}", f"choose 0 to {format_time(seconds)}"
-        )
-    return second
+    """Return the second of a recording; UsageError if it is after its end. The end may be rounded, as it is shown."""
+    given, end = format_time(second), format_time(recording.seconds)
+    if second > recording.seconds and given != end:
+        raise UsageError(f"--at {given} is after the end of {recording.name}", f"choose 0 to {end}")
+    return min(second, recording.seconds)
 
 
 def require_terminal(command: str) -> None:

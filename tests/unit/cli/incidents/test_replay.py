@@ -85,6 +85,13 @@ def test_a_moment_that_is_not_in_the_recording_is_refused(path: Path, at: str, w
     assert why in done.stderr
 
 
+def test_the_end_may_be_rounded_as_the_message_rounds_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Recording, "seconds", 2.21379)
+    said = {at: CliRunner().invoke(app, ["replay", str(path), "--once", "--at", at]) for at in ("2.214s", "2.215s")}
+    assert said["2.214s"].exit_code == 0, said["2.214s"].exception
+    assert isinstance(said["2.215s"].exception, UsageError)
+
+
 def test_no_time_is_a_bare_number() -> None:
     """Options are fractions only if they are no times: times have units."""
     fractions = {
