@@ -27,6 +27,11 @@ _AHEAD: Final = 65536
 """PSNs by which an ACK may be ahead of the newest captured packet, if the capture lacks some."""
 _RESTART: Final = 2**20
 """A step back by so many PSNs is no retransmission without ACKs: 4 GB at a path MTU of 4096 are not under way."""
+_TIMER: Final = 4_000_000
+"""ns. After a silence of this length, a missing packet was sent again by a timer. Paths differ by less.
+
+The local ACK timeout is 4.096 us * 2^n (IBA vol. 1 section 9.7.6.1.3), in practice with n from 10 on.
+"""
 _KEPT: Final = 256
 """Requests that are kept of a connection that may be new."""
 _RANGES_KEPT: Final = 64
@@ -319,7 +324,11 @@ class Sequence:
     def _again(self, request: PsnRequest, back: int) -> None:
         psn, time = request.psn, request.time
         step = distance(psn, self._due if self._due >= 0 else self._previous + 1)
-        if self._resend is None or step < 0:
+        if (
+            self._resend is None
+            or step < 0
+            or (self._is_late(self._resend) and self._is_by_timer(self._previous_time, time))
+        ):
             self._close(went_on=False)
         self._keep_maybe_new(request)
         self.resent += 1
@@ -392,7 +401,10 @@ class Sequence:
             self._told.resends.append(held)
 
     def _close(self, *, went_on: bool) -> None:
-        """End an episode. If it only filled gaps and no NAK requested it, its packets were late, not resent."""
+        """End an episode. If it only filled gaps, its packets were late, not resent.
+
+        It was a retransmission if a NAK requested it, or if the requester had been silent until its timer expired.
+        """
         resend, self._resend = self._resend, None
         if resend is None:
             return
@@ -402,11 +414,19 @@ class Sequence:
         if resend.alone or (resend.asked and resend.packets == 1 and not resend.again):
             self._release()
             self._held = resend
-        elif resend.again or resend.asked:
+        elif not self._is_late(resend):
             self._told.resends.append(resend)
         else:
             self.late += resend.packets
             self.resent -= resend.packets
+
+    def _is_late(self, resend: Resend) -> bool:
+        """Whether the packets of an episode are late so far."""
+        return not (resend.again or resend.asked or self._is_by_timer(resend.since, resend.time))
+
+    def _is_by_timer(self, since: int, time: int) -> bool:
+        """Whether a packet after a silence was sent again, as the requester's timer had expired."""
+        return self.reliable and time - since > _TIMER
 
     def _credit(self, upto: int) -> None:
         """Accept everything before ``upto``: the responder did not discard the packets that wait there."""

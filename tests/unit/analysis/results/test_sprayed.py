@@ -111,6 +111,23 @@ def test_what_came_late_is_not_missing() -> None:
     assert "1 PSN missing" in missing.what
 
 
+def sent_again(silence: int) -> AnalysisFacts:
+    """Ten of 80 SENDs are lost. The responder keeps the others, and the ten are sent again after a silence in ns."""
+    story = [(psn * US, 0, packets.send(psn)) for psn in range(80) if not 59 <= psn < 70]
+    story.append((80 * US, 0, packets.send(59)))  # late
+    story.append((81 * US, 0, packets.ack(59)))
+    story += [(80 * US + silence + psn * US, 0, packets.send(psn)) for psn in range(60, 70)]
+    return timed(*story, (100 * US + silence + 80 * US, 0, packets.ack(79)))
+
+
+def test_what_a_timer_sent_again_was_lost() -> None:
+    """A responder that accepts any order sends no NAK for a loss either."""
+    (found,) = sent_again(20 * US).findings
+    assert found.note
+    problems = [found for found in sent_again(5000 * US).findings if not found.note]
+    assert any("10 packets" in found.what for found in problems), problems
+
+
 def test_packets_that_the_file_has_after_their_ack_are_in_it() -> None:
     """Queues of a NIC are written in turn: 20 frames come 200 us later in the file than in time."""
     frames = [frame for psn in range(60) for frame in (packets.send(psn), packets.ack(psn))]
