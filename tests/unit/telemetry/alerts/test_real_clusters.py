@@ -1,4 +1,4 @@
-"""What real exporters show besides: hosts, switches that are down, and counters that begin anew. No alert fires."""
+"""What real exporters show besides: hosts, switches that are down, counters that begin anew, and fewer labels."""
 
 from __future__ import annotations
 
@@ -57,3 +57,8 @@ def test_counters_that_begin_anew_are_no_floods() -> None:
         ("node_network_transmit_bytes_total", 30), ("node_network_receive_bytes_total", 30),
     ]  # fmt: skip
     assert fired([*CASES["FloodsFillPort"][:2], *again]) == {}
+
+
+def test_each_bfd_session_counts_where_the_exporter_has_no_interface() -> None:
+    up, down = (f'frr_bfd_peer_state{{device="",peer="10.0.0.{number}"}}' for number in (1, 2))
+    assert places([(up, 0), (down, -1)]) == {"a:10.0.0.2": 3}
