@@ -17,7 +17,7 @@ from lab.audit.placement import FEWEST, is_of_most
 from lab.audit.rules.route_widths import RULE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from lab.audit.audited import FabricAudit, NodeAudit
     from lab.audit.objects.kernel_objects import AddressAudit, InterfaceAudit
@@ -205,7 +205,8 @@ def of_prefix_lengths(state: FabricAudit, placement: FabricRoles) -> Iterator[Di
     """Yield addresses of hosts whose prefix length is another one than that of most addresses in their VLAN.
 
     The gateways of the VLAN count, too. Only networks that overlap are compared: a VLAN can have several subnets. A
-    further address of its own, like that of a service, can be a single one.
+    further address of its own, like that of a service, can be a single one. If most hosts of the VLAN have single
+    addresses, they have them by design, with any length at their gateway.
     """
     in_vlan: dict[int, list[tuple[str, AddressAudit]]] = defaultdict(list)
     for name, node in state.nodes.items():
@@ -218,6 +219,7 @@ def of_prefix_lengths(state: FabricAudit, placement: FabricRoles) -> Iterator[Di
                 in_vlan[vlan].append((name, each))
     for found in in_vlan.values():
         networks = [(name, each, ip_interface(each.address).network) for name, each in found]
+        single = _versions_with_single_addresses(found, placement)
         for name, each, network in networks:
             lengths = Counter(
                 other.prefixlen for _, _, other in networks
@@ -229,8 +231,25 @@ def of_prefix_lengths(state: FabricAudit, placement: FabricRoles) -> Iterator[Di
                 for own, _, other in networks
                 if other.version == network.version
             )
-            if usual != network.prefixlen and is_of_most(count, lengths.total()) and not further:
+            if network.version in single or usual == network.prefixlen or further:
+                continue
+            if is_of_most(count, lengths.total()):
                 yield Difference.of(name, each, PREFIX_LENGTH, str(network.prefixlen), str(usual), RULE)
+
+
+def _versions_with_single_addresses(
+    found: Iterable[tuple[str, AddressAudit]], placement: FabricRoles
+) -> frozenset[int]:
+    """Return the IP versions of which most hosts, of at least two, have only addresses that are a network each."""
+    single: dict[int, dict[str, bool]] = {4: {}, 6: {}}
+    for name, each in found:
+        if not placement.topology.node(name).role.is_switch:
+            network = ip_interface(each.address).network
+            before = single[network.version].get(name, True)
+            single[network.version][name] = before and network.prefixlen == network.max_prefixlen
+    return frozenset(
+        version for version, hosts in single.items() if len(hosts) > 1 and 2 * sum(hosts.values()) > len(hosts)
+    )
 
 
 def _addressed_slots(state: FabricAudit, placement: FabricRoles) -> Iterator[tuple[tuple[str, str], str]]:

@@ -171,3 +171,15 @@ def test_addresses_of_a_vlan_have_one_prefix_length() -> None:
     assert differing("10.9.10.5/32") == [("h5", "address 10.9.10.5/32 eth1", "prefix length", "32", "24")]
     assert differing("10.9.10.5/24", "10.9.10.200/32") == [], "the address of a service"
     assert differing("10.9.10.5/24", "10.8.0.5/16") == [], "another network"
+
+
+def test_hosts_of_a_vlan_may_all_have_single_addresses() -> None:
+    """Their gateways answer for all of them (proxy ARP), and have the network."""
+    single = {
+        f"h{number}": (
+            AddressAudit("eth1", f"10.9.10.{number}/32", "global"),
+            AddressAudit("eth1", f"fd00:10::{number}/64", "global"),
+        )
+        for number in range(3, 9)
+    }
+    assert of_tenants(single) == []
