@@ -1,4 +1,7 @@
-"""Rules about VLANs: a host is in the VLAN whose gateways are in its network, and gateways have addresses."""
+"""Rules about VLANs.
+
+A host is in the VLAN whose gateways are in its network, gateways have addresses, and a tree has its root at the top.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from lab.audit.audited import FabricAudit
     from lab.audit.placement import FabricRoles
 
+_USUAL_PRIORITY: Final = "32768"
+"""The default priority of a bridge (IEEE 802.1D-2004 table 17-2)."""
 _UNTAGGED: Final = ("PVID", "Egress Untagged")
 
 
@@ -84,6 +89,26 @@ def of_gateway_addresses(state: FabricAudit, placement: FabricRoles) -> Iterator
                     node=name, kind="address", object=f"{OF_ANY_VALUE}{interface}", field=PRESENCE, value=ABSENT,
                     expected=f"{PRESENT}: an IPv{version} address", against=RULE, interface=interface,
                 )  # fmt: skip
+
+
+def of_roots(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield bridges that become the root of a spanning tree although no bridge of the top tier has such a priority.
+
+    Then links between the tiers are blocked. Which bridges of the top tier are root and backup is a choice.
+    """
+    trees = {
+        (name, each.name): each
+        for name, node in state.nodes.items() if placement.topology.node(name).role.is_switch
+        for each in node.interfaces
+        if each.kind == "bridge" and each.options.get("stp_state") not in {None, "0"}
+        and each.options.get("priority", "").isdigit()
+    }  # fmt: skip
+    tiers = {slot: placement.topology.node(slot[0]).role.tier for slot in trees}
+    top = max(tiers.values(), default=0)
+    first = min((int(each.options["priority"]) for slot, each in trees.items() if tiers[slot] == top), default=0)
+    for slot, each in trees.items():
+        if tiers[slot] < top and int(each.options["priority"]) < first:
+            yield Difference.of(slot[0], each, "priority", each.options["priority"], _USUAL_PRIORITY, RULE)
 
 
 def _networks_of_gateways(state: FabricAudit, placement: FabricRoles) -> dict[int, set[IPv4Network | IPv6Network]]:

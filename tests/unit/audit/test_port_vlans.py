@@ -90,6 +90,22 @@ def test_a_vlan_whose_gateways_all_have_no_ipv6_is_like_this_by_design() -> None
     assert differing(right, without="fd00:20::254/64", leaves="4") == [("leaf4", "address vlan20", "absent")]
 
 
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [({}, []), ({"leaf3": 0}, [("leaf3", "0")]), ({"leaf1": 8192}, []), ({"spine2": 0}, [])],
+)
+def test_a_leaf_is_not_the_root_of_a_spanning_tree(changed: dict[str, int], named: list[tuple[str, str]]) -> None:
+    """It can be the backup, and each spine can be the root."""
+    nodes = dict(STATE.nodes)
+    priorities = {"spine1": 4096, **{f"leaf{number}": 32768 for number in range(1, 5)}, "spine2": 8192, **changed}
+    for name, priority in priorities.items():
+        options = {"stp_state": "1", "priority": str(priority)}
+        bridge = InterfaceAudit("bridge", "bridge", True, True, 9000, "", "", 1000, options)
+        nodes[name] = replace(nodes[name], interfaces=(*nodes[name].interfaces, bridge))
+    found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+    assert [(each.node, each.value) for each in found] == named
+
+
 @pytest.mark.parametrize(("vlan", "named"), [("20", []), ("7", ["fdb 02:00:00:00:00:01 swp3 7"])])
 def test_the_entry_of_a_port_s_own_mac_follows_its_vlan(vlan: str, named: list[str]) -> None:
     def leaf(number: int, of_vlan: str) -> FabricAudit:

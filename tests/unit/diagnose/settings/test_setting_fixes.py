@@ -124,6 +124,8 @@ if TYPE_CHECKING:
          "rocelab exec leaf1 -- ip link set vni7 type vxlan nolearning"),
         (setting("leaf1", "interface bridge", "vlan_filtering", "bridge", value="0", expected="1"),
          "rocelab exec leaf1 -- ip link set bridge type bridge vlan_filtering 1"),
+        (setting("leaf1", "interface bridge", "priority", "bridge", value="0", expected="32768"),
+         "rocelab exec leaf1 -- ip link set bridge type bridge priority 32768"),
         (setting("leaf1", "port swp3", "dscp_to_priority.26", "swp3", value="0", expected="3"),
          "rocelab qos set leaf1:swp3 map.dscp.26=3"),
         (setting("leaf1", "port swp3", "pfc.priorities", "swp3", value="16", expected="8"),
