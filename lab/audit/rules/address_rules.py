@@ -240,7 +240,7 @@ def of_prefix_lengths(state: FabricAudit, placement: FabricRoles) -> Iterator[Di
 def _versions_with_single_addresses(
     found: Iterable[tuple[str, AddressAudit]], placement: FabricRoles
 ) -> frozenset[int]:
-    """Return the IP versions of which most hosts, of at least two, have only addresses that are a network each."""
+    """Return the IP versions with single addresses only at most hosts, if there are at least two hosts."""
     single: dict[int, dict[str, bool]] = {4: {}, 6: {}}
     for name, each in found:
         if not placement.topology.node(name).role.is_switch:

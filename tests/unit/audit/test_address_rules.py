@@ -175,7 +175,7 @@ def test_addresses_of_a_vlan_have_one_prefix_length() -> None:
 
 def test_hosts_of_a_vlan_may_all_have_single_addresses() -> None:
     """Their gateways answer for all of them (proxy ARP), and have the network."""
-    single = {
+    single: dict[str, tuple[AddressAudit, ...]] = {
         f"h{number}": (
             AddressAudit("eth1", f"10.9.10.{number}/32", "global"),
             AddressAudit("eth1", f"fd00:10::{number}/64", "global"),
