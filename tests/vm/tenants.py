@@ -9,6 +9,10 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from lab.audit.reader import audit
+from lab.audit.without_plan import differences_without_plan
+from lab.backends.lifecycle import reading
+from lab.errors import ExitCode
 from tests.fabric import snapshot
 from tests.fabric.command import TOPOLOGIES, rocelab
 
@@ -64,6 +68,17 @@ def fabric_of(file: Path, *options: str) -> Iterator[None]:
     yield
     rocelab("down", "--fabric", "tenant")
     assert before.differences(snapshot.take()) == []
+
+
+def assert_healthy(name: str) -> None:
+    """No setting of a running fabric differs, with or without the plan, and ``diagnose`` names no cause."""
+    rocelab("drift", "--fabric", name)
+    with reading(name) as fabric:
+        assert differences_without_plan(audit(fabric), fabric.topology) == []
+    for plan in ("--plan", "--no-plan"):
+        words = ("diagnose", "--seconds", "1", "--settings", plan, "--json", "--fabric", name)
+        answer = json.loads(rocelab(*words, expect=ExitCode.UNKNOWN).stdout)
+        assert answer["differing"] == answer["causes"] == []
 
 
 def said(node: str, *argv: str) -> str:

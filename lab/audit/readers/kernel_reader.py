@@ -63,7 +63,14 @@ _FIB_RULE: Final = struct.Struct("=8BI")
 _FRA_PRIORITY: Final = 6
 _DEFAULT_RULES: Final = {0: ("local", 255), 32766: ("main", 254)}
 """Name and number of the table that each rule of a new namespace looks up, by priority."""
-_TIMER: Final = ("_timer", "topology_change", "topology_change_detected", "fdb_n_learned", "config_pending")
+_TIMER: Final = (
+    "_timer",
+    "topology_change",
+    "topology_change_ack",
+    "topology_change_detected",
+    "fdb_n_learned",
+    "config_pending",
+)
 """Ends of the names of options that change by themselves (ip-link(8), bridges)."""
 _ADMIN_FLAGS: Final = ("PROMISC", "ALLMULTI", "NOARP")
 """Flags that only an administrator sets; captures do not."""

@@ -242,7 +242,13 @@ def test_how_often_a_port_asks_for_a_mac_belongs_to_the_port() -> None:
 
 
 def test_what_a_bridge_learned_is_no_setting_of_it() -> None:
-    shown = {"hello_timer": 1.2, "topology_change": 0, "fdb_n_learned": 7, "fdb_max_learned": 0}
+    shown = {
+        "hello_timer": 1.2,
+        "topology_change": 0,
+        "topology_change_ack": 1,
+        "fdb_n_learned": 7,
+        "fdb_max_learned": 0,
+    }
     assert kernel_reader._flat(shown) == {"fdb_max_learned": "0"}
     for tree, known in ((0, {"stp_state": "0", "ageing_time": "800"}), (1, {"stp_state": "1"})):
         shown = {"stp_state": tree, "ageing_time": 800, "forward_delay": 400, "config_pending": 1}

@@ -24,6 +24,7 @@ from tests.vm.tenants import (
     MTU,
     RED,
     TENANTS,
+    assert_healthy,
     await_routes,
     fabric_of,
     greet_gateways,
@@ -71,6 +72,11 @@ def remote_vteps() -> dict[tuple[str, str], float]:
         for sample in metric.samples
         if sample.name == family
     }
+
+
+def test_a_healthy_overlay_has_no_differences() -> None:
+    """Those of other shapes are in test_healthy_overlays.py."""
+    assert_healthy("tenant")
 
 
 def test_metrics_count_the_remote_vteps_of_each_network() -> None:
