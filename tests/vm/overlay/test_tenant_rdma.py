@@ -54,8 +54,7 @@ def test_a_pair_has_the_goodput_that_the_tunnels_headers_leave(target: str) -> N
     assert goodput(TUNNEL) < 0.99 * goodput(0), "a bound that can tell the two apart"
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("target", ["h2", "h3"])
+@pytest.mark.parametrize("target", [pytest.param("h2", marks=pytest.mark.long), "h3"])
 def test_path_tells_the_tunnel_and_the_way_of_a_flow_as_a_capture_has_it(target: str, tmp_path: Path) -> None:
     """Bridged and routed, two flows of each uplink: the outer source port, the uplink, and what is behind it."""
     files = {uplink: tmp_path / f"{uplink}.pcap" for uplink in ("swp1", "swp2")}
