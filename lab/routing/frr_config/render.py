@@ -76,17 +76,18 @@ class RouterConfig:
     def files(self) -> Mapping[str, str]:
         """The text of each daemon that runs, in start order. staticd runs only for the user's lines.
 
-        Daemons that discover neighbours start early, so that discovery overlaps with the start of the others.
+        Daemons that discover neighbours start early, so that discovery overlaps with the start of the others. pimd is
+        before those that bring routes (see ``render_pim``).
         """
         texts = {
             "zebra": self.zebra,
+            "pimd": self.pimd,
             "ospfd": self.ospfd,
             "ospf6d": self.ospf6d,
             "isisd": self.isisd,
             "bgpd": self.bgpd,
             "bfdd": self.bfdd,
             "staticd": self.staticd,
-            "pimd": self.pimd,
         }
         return {daemon: text for daemon, text in texts.items() if text}
 

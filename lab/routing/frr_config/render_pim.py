@@ -7,7 +7,7 @@ a source only once a minute (``pim_vxlan.c``), and the first registration may co
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lab.model.overlay.intent import Flooding
 from lab.model.topology import Role
@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from lab.model.addressing import NodePlan
     from lab.model.overlay.plan import OverlayPlan
     from lab.model.topology import Topology
+
+_HELLO: Final = 1
+"""Seconds between two hello messages.
+
+The next hop of an IPv4 route that BGP learned without addresses is one of IPv6. pimd of FRR 10.3 looks for its PIM
+neighbor when the route comes, and never again: without a neighbor then, the tree has no branch for good. The first
+hello is sent within this time, sooner than BGP has a route.
+"""
 
 
 def rendezvous_points(topology: Topology, plans: Mapping[str, NodePlan]) -> dict[IPv4Address, IPv4Address]:
@@ -51,7 +59,7 @@ def pim_lines(topology: Topology, plans: Mapping[str, NodePlan], name: str) -> I
     yield "ip pim spt-switchover infinity-and-beyond"
     between = [each.name for each in plans[name].interfaces.values() if each.borrowed is not None]
     for interface in ("lo", *between):
-        yield from (f"interface {interface}", " ip pim", "exit")
+        yield from (f"interface {interface}", " ip pim", f" ip pim hello {_HELLO}", "exit")
 
 
 def asked_for(

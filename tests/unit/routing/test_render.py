@@ -164,6 +164,7 @@ def test_flooding_by_multicast_matches_the_golden_file(router: str) -> None:
     """The rendezvous point asks for what each leaf of its group sends; leaves hear of their groups from zebra."""
     topology = read_topology(TOPOLOGIES / "multicast.yaml")
     config = render_router(topology, plan_addresses(topology), router)
+    assert list(config.files)[:2] == ["zebra", "pimd"], "neighbors are known before routes come"
     text = f"{config.pimd}### late\n" + "".join(f"{line}\n" for line in config.late)
     assert text == (GOLDEN / f"multicast-{router}.conf").read_text()
 
