@@ -14,7 +14,7 @@ from lab.diagnose.symptoms.crossed_cables import crossed_cables
 from lab.diagnose.symptoms.probes import pinging
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from lab.diagnose.facts import PortFacts, Ran, WindowFacts
     from lab.diagnose.ip_stacks import Stack, StackRoute
@@ -180,6 +180,7 @@ def has_no_way_to_others(facts: WindowFacts) -> Iterator[Sign]:
             for version, nics in leading.items()
             if nic not in nics and any(_is_addressed(facts, each, version) == _is_addressed(facts, nic, version)
                                        for each in nics)
+            and _has_gateway(facts, nic, nics)
             and (_is_routed(facts, nic) or not _has_another(nic, nics))
             and not _rejects(_default(facts, nic, stack, version), fallbacks)
         ]  # fmt: skip
@@ -190,15 +191,29 @@ def has_no_way_to_others(facts: WindowFacts) -> Iterator[Sign]:
             yield Sign(nic, tuple(seen), 0.95)
 
 
-def _is_addressed(facts: WindowFacts, nic: str, version: int) -> bool:
-    """Return whether a NIC, a VLAN on it, or else its host has a network of an IP version."""
+def _has_gateway(facts: WindowFacts, nic: str, leading: Iterable[str]) -> bool:
+    """Return whether a NIC's network has a router: a switch with an address there, or other hosts that use one."""
+    if _is_routed(facts, nic):
+        return True
+    nodes = {*facts.switches, *(each.partition(":")[0] for each in leading)} - {nic.partition(":")[0]}
+    own = {each for each in _own_networks(facts, nic) if not ip_network(each).is_link_local}
+    return any(not own.isdisjoint(each) for node in nodes if node in facts.stacks
+               for each in facts.stacks[node].networks.values())  # fmt: skip
+
+
+def _own_networks(facts: WindowFacts, nic: str) -> frozenset[str]:
+    """Return the networks of a NIC and of VLANs on it, or else of its host."""
     stack, interface = _stack_of(facts, nic), nic.partition(":")[2]
     own = [
         networks for name, networks in stack.networks.items()
         if networks and (name == interface or name.startswith(f"{interface}."))
     ]  # fmt: skip
-    known = frozenset[str]().union(*(own or stack.networks.values()))
-    return any(ip_network(each).version == version for each in known)
+    return frozenset[str]().union(*(own or stack.networks.values()))
+
+
+def _is_addressed(facts: WindowFacts, nic: str, version: int) -> bool:
+    """Return whether a NIC, a VLAN on it, or else its host has a network of an IP version."""
+    return any(ip_network(each).version == version for each in _own_networks(facts, nic))
 
 
 def a_route_rejects(facts: WindowFacts) -> Iterator[Sign]:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 HOSTS_ENDS = [f"{host}:eth1" for host in HOSTS]
 ANSWERED = asked("leaf1:swp3", ADDRESSES["h1"], MACS["h1:eth1"])
+LAN = "10.1.10.0/24"
 
 
 def test_where_all_is_as_it_should_be_nothing_is_wrong() -> None:
@@ -300,10 +301,23 @@ def test_a_host_may_have_its_default_route_in_another_table() -> None:
 
 def test_in_networks_of_an_overlay_a_host_needs_a_default_route_where_its_siblings_have_one() -> None:
     bridged: dict[str, Any] = {leaf: {"networks": {}} for leaf in ("leaf1", "leaf2")}
-    lacking = {"gateways": {}, "routes": (connected("h1"),)}
-    assert first(facts(**bridged, h1=lacking)) == ("default-route-lost", ("h1:eth1",))
+    together: dict[str, Any] = {host: {"networks": {"eth1": frozenset({LAN})}} for host in HOSTS}
+    lacking = {**together.pop("h1"), "gateways": {}, "routes": (connected("h1"),)}
+    assert first(facts(**bridged, **together, h1=lacking)) == ("default-route-lost", ("h1:eth1",))
     nobody: dict[str, Any] = {host: {"gateways": {}, "routes": (connected(host),)} for host in HOSTS}
     assert diagnose(facts(**bridged, **nobody)).outcome is DiagnosisOutcome.HEALTHY
+
+
+def test_a_network_without_a_gateway_needs_no_default_route() -> None:
+    """h1 and h2 are alone in a bridged network, and all others have a router. With one in theirs, they lack it."""
+    bridged: dict[str, Any] = {"leaf1": {"networks": {}}}
+    alone: dict[str, Any] = {
+        host: {"networks": {"eth1": frozenset({LAN, "fe80::/64"})}, "gateways": {}, "routes": (connected(host),)}
+        for host in HOSTS[:2]
+    }
+    assert diagnose(facts(**bridged, **alone)).causes == ()
+    routed: dict[str, Any] = {"leaf1": {"networks": {"vlan10": frozenset({LAN})}}}
+    assert first(facts(**routed, **alone)) == ("default-route-lost", ("h1:eth1", "h2:eth1"))
 
 
 def shut(*, admin_up: bool) -> dict[str, Any]:
