@@ -161,7 +161,8 @@ def compare(
     found = [
         deviation
         for key in known.keys() | run.values.keys()
-        if key.of in objects & run.objects
+        if key.of in objects
+        and run.has(key)
         and (deviation := _deviation(key, known.get(key), run, baseline.every, limit))
     ]
     found.sort(key=lambda each: (-abs(each.deviations), each.since, each.of, each.priority or 0, each.measure))
@@ -197,7 +198,7 @@ def _order(key: ValueKey) -> tuple[str, int, str]:
 
 def _with_object(runs: Sequence[WindowValues], key: ValueKey) -> list[WindowValues]:
     """Return the recordings that have the object of a value: in others, the value is not 0 but absent."""
-    return [run for run in runs if key.of in run.objects]
+    return [run for run in runs if run.has(key)]
 
 
 def _range(key: ValueKey, runs: Sequence[WindowValues]) -> NormalRange:

@@ -66,6 +66,10 @@ class WindowValues:
     """The ports, devices and nodes of the recording, and the jobs and queue pairs of its windows."""
     values: Mapping[ValueKey, NDArray[np.float64]]
 
+    def has(self, key: ValueKey) -> bool:
+        """Return whether there is the object of a value. A job may have the name of a node."""
+        return key in self.values or ((key.owner, key.measure) not in ROW_MEASURED and key.of in self.objects)
+
     def of(self, key: ValueKey) -> NDArray[np.float64]:
         """Return the value in each window."""
         found = self.values.get(key)

@@ -90,6 +90,14 @@ def test_jobs_of_the_same_name_are_one(tmp_path: Path) -> None:
     assert deviating(normal, twice).keys() == {("small", "step_time"), ("small", "step_transfer")}
 
 
+def test_a_job_with_the_name_of_a_node_is_not_that_node(tmp_path: Path) -> None:
+    normal = [Recording.open(job_run(tmp_path / "day", steps(USUAL, job="leaf1")).finished())]
+    idle = begun(tmp_path / "idle")
+    for _ in range(SAMPLES):
+        idle.sample()
+    assert deviating(normal, Recording.open(idle.finished())) == {}
+
+
 def limited(folder: Path, qpn: int, rates: list[int]) -> Recording:
     """A recording with one QP, whose limit is set at equal distances."""
     made = begun(folder)
