@@ -94,13 +94,14 @@ def slower_than_other_hosts(facts: WindowFacts) -> Iterator[Sign]:
         for port in facts.ports.values()
         if port.host and port.peer
     }
-    slow = [ends for ends, rate in links.items() if rate < max(links.values())]
+    usual = max(links.values(), default=0.0)
+    slow = [ends for ends, rate in links.items() if rate < usual]
     if not facts.current or len(slow) != 1 or len(links) <= _FEWEST_OTHERS or not links[slow[0]]:
         return
     (ends,) = slow
     waiting = [lane for end in ends for lane in facts.by_port.get(end, ()) if _holds_up(facts, lane)]
     if waiting and links[ends] != facts.planned_rates.get(ends[0]):
-        told = f"Mb/s link rate; links of other hosts have {max(links.values()) / 1e6:g}"
+        told = f"Mb/s link rate; links of other hosts have {usual / 1e6:g}"
         seen = [
             Evidence(says=told, of=end, source="qos rate", value=round(facts.rate(end) / 1e6, 3), at=facts.end)
             for end in ends
