@@ -19,6 +19,7 @@ from lab.cli.kit.output import JsonStream, end_unread, guard_output, print_error
 from lab.cli.kit.recorded_command import recorded
 from lab.cli.typer_internals import MisusedCommand, NoArgsIsHelpError
 from lab.errors import EnvironmentLacks, ExitCode, Interrupted, LabError, UsageError
+from lab.kernel.process.signals import outside_contexts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,18 +56,17 @@ def options(
     """Break an AI fabric on your laptop: real RoCEv2 over FRR leaf-spine fabrics in network namespaces."""
 
 
-def _interrupt(number: int, _frame: object) -> NoReturn:
+def _interrupt(number: int) -> NoReturn:
     raise Interrupted(f"ended by {signal.Signals(number).name}")
 
 
 def main() -> None:
     """Run the command line. An expected error prints one line, and exits with the code of its kind.
 
-    If the reader closes the output early (``
-     head``), the exit code is 141, as after SIGPIPE.
+    If the reader closes the output early, as ``head`` does, the exit code is 141, as after SIGPIPE.
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+        signal.signal(number, outside_contexts(_interrupt))
     guard_output()
     try:
         try:

@@ -29,41 +29,43 @@ def patient(holder: str) -> None:
 def locked(directory: Path, *, shared: bool = False, waiting: Waiting = patient) -> Iterator[None]:
     """Lock a directory. A writer creates it if missing, and removes it at the end if it is empty.
 
-    Raises FileNotFoundError if a reader (``shared``) finds no directory. The lock ends with the process in any case.
+    Raises FileNotFoundError if a reader (``shared``) finds no directory. The lock ends with the process in any case,
+    and with the context even if a signal raises an error anywhere in here: what undoes the work may lock again.
     """
-    descriptor = _open_locked(directory, shared, waiting)
-    try:
-        yield
-    finally:
-        if not shared:
-            with contextlib.suppress(OSError):
-                directory.rmdir()
-        os.close(descriptor)
-
-
-def _open_locked(directory: Path, shared: bool, waiting: Waiting) -> int:
-    mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     for attempt in count():
-        with contextlib.ExitStack() as stack:
-            try:
-                if not shared:
-                    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-                descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            except FileNotFoundError:
-                if shared:
-                    raise
-                continue  # the directory, or its parent, was removed meanwhile
-            stack.callback(os.close, descriptor)
-            if not _taken(descriptor, mode):
-                holder = holder_of(directory)
-                if not holder and attempt == 0:
-                    continue  # the holder released it
-                waiting(holder or _NOBODY)
-                fcntl.flock(descriptor, mode)
-            if _is_still(descriptor, directory):  # its last holder may have removed it
-                stack.pop_all()
-                return descriptor
-    raise AssertionError  # unreachable: the loop has no end
+        try:
+            if not shared:
+                directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            if shared:
+                raise
+            continue  # the directory, or its parent, was removed meanwhile
+        try:
+            if _locks(descriptor, directory, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, waiting, last=attempt > 0):
+                try:
+                    yield
+                finally:
+                    if not shared:
+                        with contextlib.suppress(OSError):
+                            directory.rmdir()
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _locks(descriptor: int, directory: Path, mode: int, waiting: Waiting, *, last: bool) -> bool:
+    """Lock an open directory and return True, or return False if it must be opened again.
+
+    A holder that cannot be seen may have released the lock just now: it is waited for only in a later (``last``) try.
+    """
+    if not _taken(descriptor, mode):
+        holder = holder_of(directory)
+        if not holder and not last:
+            return False
+        waiting(holder or _NOBODY)
+        fcntl.flock(descriptor, mode)
+    return _is_still(descriptor, directory)  # its last holder may have removed it
 
 
 @contextlib.contextmanager
