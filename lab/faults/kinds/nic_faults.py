@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Type
 from pydantic import BeforeValidator, Field
 from typing_extensions import override
 
+from lab.backends.live_qos import require_ports
+from lab.errors import UsageError
 from lab.faults import helper_process
 from lab.faults.fault import Fault, Parameters
 from lab.faults.fault_place import Form
 from lab.faults.kinds.port_faults import Configured
 from lab.faults.values import priorities, time_of
 from lab.kernel.netlink import neighbours
+from lab.model.qos.port import members
 from lab.model.values.fields import Rate
 from lab.units import quanta_to_seconds
 from lab.wire.craft.packet_craft import craft
@@ -147,11 +150,22 @@ class PauseStorm(Controlling[StormParameters]):
     """A NIC whose receiver is stuck sends PFC frames without end (Guo et al., SIGCOMM 2016).
 
     The switch stops sending to it, its buffer fills, and it pauses its own senders: hop by hop, up to hosts that send
-    nothing to that NIC.
+    nothing to that NIC. A port without PFC for these priorities would ignore the frames, and is refused.
     """
 
     name: ClassVar = "pause-storm"
     parameters: ClassVar = StormParameters
+
+    @override
+    def look(self) -> Before:
+        require_ports(self.fabric)
+        peer = next(link.other(self.end) for link in self.fabric.topology.links if self.end in link.ends)
+        lossless = members(self.fabric.qos[peer.node].ports[peer.interface].pfc.priorities)
+        if not set(lossless) & set(self.p.priority):
+            wanted = ",".join(map(str, self.p.priority))
+            remedy = f"give priority={lossless[0]}" if lossless else f"rocelab qos set {peer} pfc.priorities={wanted}"
+            raise UsageError(f"{self.name} would have no effect: {peer} has no PFC for priority {wanted}", remedy)
+        return super().look()
 
     @override
     def packet(self) -> dict[str, Any]:

@@ -140,7 +140,6 @@ KINDS: Final = {
     "wrong-gateway h1 gateway=10.0.0.7": lambda: not pings("h1", H3),
     "default-route-lost h1": lambda: not pings("h1", H3) and pings("h1", "10.0.0.0"),
     "stale-neighbour leaf1:swp3 of=10.0.0.1": lambda: not pings("h3", "10.0.0.1"),
-    "pause-storm h1": lambda: "0x8808" in said("leaf1", *CAPTURE),
     "global-pause h1 every=5ms": lambda: "0x8808" in said("leaf1", *CAPTURE),
     "malformed-pfc h1 what=vector": lambda: "0x8808" in said("leaf1", *CAPTURE),
     "broadcast-storm h1 size=1000": lambda: "> ff:ff:ff" in said("leaf1", *CAPTURE[:-1], "ether[12:2]=0x88b5"),
@@ -306,7 +305,7 @@ def test_nothing_of_a_fabric_outlives_it_with_its_faults(tmp_path: Path) -> None
     name = "short"
     rocelab("up", hosts(tmp_path, name, "h1", "h2"))
     try:
-        rocelab("fault", "inject", "pause-storm", "h1", "--fabric", name)
+        rocelab("fault", "inject", "global-pause", "h1", "--fabric", name)
         rocelab("fault", "inject", "link-loss", "h2", "probability=50%", "--fabric", name)
         senders = subprocess.run(
             ["pgrep", "-f", "lab.faults.sender"], capture_output=True, text=True, check=False
@@ -331,6 +330,7 @@ def test_nothing_of_a_fabric_outlives_it_with_its_faults(tmp_path: Path) -> None
         (("cable-swapped", "leaf1:swp3"), "leaf1:swp3 is not two ports of one switch"),
         (("cable-swapped", "leaf1:swp3,leaf2:swp3"), "is not two ports of one switch"),
         (("process-stopped", "h1"), "no program ib_... runs in h1"),
+        (("pause-storm", "h1"), "has no lossless ports: write `qos: lab` into its topology"),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_broken(words: tuple[str, ...], told: str) -> None:

@@ -56,7 +56,7 @@ import pytest
 
 @pytest.mark.rocelab(topology="two-hosts.yaml")
 def test_it(fabric, fault):
-    fault("pause-storm", "h1")
+    fault("global-pause", "h1")
     fabric.run("h1", "sleep", "600", timeout=700)
 """
 

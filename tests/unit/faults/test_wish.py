@@ -10,6 +10,7 @@ from lab.backends.backend import Fabric
 from lab.errors import UsageError
 from lab.faults.fault_request import FaultRequest, parse_words, understand
 from lab.faults.kinds.routing import OnePath
+from lab.kernel.netlink import neighbours
 from lab.model.load import load_topology
 from lab.shipped import shipped
 from tests.unit.running import run
@@ -18,6 +19,9 @@ SHIPPED = shipped("topologies")
 TOPOLOGY = load_topology(
     "name: wishes\nqos: pfc-ecn\ngenerate: {shape: leaf-spine, spines: 1, leaves: 1, hosts_per_leaf: 2}\n"
 )
+
+
+EVERYWHERE = "roles: {leaf: own, spine: own, host: own}"
 
 
 @pytest.fixture
@@ -99,6 +103,38 @@ def test_words_are_assignments(words: list[str], told: str) -> None:
         parse_words(words)
     assert str(refused.value) == told
     assert parse_words(["a=1", "b=x=y"]) == {"a": "1", "b": "x=y"}
+
+
+@pytest.mark.parametrize(
+    ("qos", "priority", "told"),
+    [
+        ("", "3", "fabric wishes has no lossless ports: write `qos: lab` into its topology"),
+        ("qos: pfc-ecn", "4,5", "leaf1:swp2 has no PFC for priority 4,5: give priority=3"),
+        (
+            f"qos: {{fabric: pfc-ecn, {EVERYWHERE}, profiles: {{own: {{pfc: {{priorities: []}}}}}}}}",
+            "3",
+            "leaf1:swp2 has no PFC for priority 3: rocelab qos set leaf1:swp2 pfc.priorities=3",
+        ),
+        ("qos: pfc-ecn", "3,4", ""),
+        ("qos: {fabric: pfc-ecn, profiles: {own: {pfc: {rx: false}}}, nodes: {leaf1: own}}", "3", ""),
+    ],
+)
+def test_a_storm_of_pauses_needs_a_port_with_pfc(
+    qos: str, priority: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A port that ignores pauses on purpose can show that it does."""
+    monkeypatch.setattr(neighbours, "mac_address", lambda *_: "02:00:00:00:00:01")
+    topology = load_topology(
+        f"name: wishes\n{qos}\ngenerate: {{shape: leaf-spine, spines: 1, leaves: 1, hosts_per_leaf: 2}}\n"
+    )
+    running = Fabric(run(topology, tmp_path, monkeypatch).state, topology, registry.backend(registry.DEFAULT))
+    storm = understand(running, FaultRequest("pause-storm", "h1", {"priority": priority}))
+    if told:
+        with pytest.raises(UsageError) as refused:
+            storm.look()
+        assert told in str(refused.value)
+    else:
+        assert "frame" in storm.look()
 
 
 UNDERLAYS = {"ebgp": "bgpd", "ospf": "ospfd", "isis": "isisd"}
