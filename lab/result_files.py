@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import writing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
 _SHORT: Final = 50
@@ -24,19 +25,19 @@ def write_result(path: Path, content: str | bytes, remedy: str = "name another f
 
 
 def write_results(
-    files: Mapping[Path, str | bytes], remedy: str = "name another file", *, folder: Path | None = None
+    files: Mapping[Path, str | bytes], remedy: str = "name another file", *, folders: Collection[Path] = ()
 ) -> None:
-    """Write files, after ``folder`` was created if needed; UsageError if one cannot be written.
+    """Write files, after ``folders`` were created if needed; UsageError if one cannot be written.
 
     Text is UTF-8. Each file is complete under another name before the first one gets its own. Devices, FIFOs, links,
     and files in folders that the user cannot write keep their places. They are written before any new file gets its
-    name.
+    name. After an error, folders that were created are removed again.
     """
-    if folder is not None:
-        with writing(next(iter(files), folder), remedy):
-            folder.mkdir(parents=True, exist_ok=True)
     fresh: dict[Path, Path] = {}
     with ExitStack() as undo:
+        for folder in folders:
+            with writing(next(iter(files), folder), remedy):
+                _create(folder, undo)
         for path, content in files.items():
             with writing(path, remedy):
                 if _can_be_replaced(path):
@@ -49,6 +50,26 @@ def write_results(
         for path, complete in fresh.items():
             with writing(path, remedy):
                 _rename(complete, path)
+
+
+def copy_result(source: Path, target: Path, remedy: str) -> None:
+    """Copy a folder, complete or not at all, to a name that nothing has; UsageError if it cannot be written."""
+    with writing(target, remedy):
+        try:
+            shutil.copytree(source, target)
+        except OSError as error:
+            shutil.rmtree(target, ignore_errors=True)
+            if isinstance(error, shutil.Error):  # it has the message of each file
+                raise OSError(error.args[0][0][-1]) from error
+            raise
+
+
+def _create(folder: Path, undo: ExitStack) -> None:
+    """Create a folder and its parents; ``undo`` removes those that were missing and are still empty."""
+    for each in reversed((folder, *folder.parents)):
+        if not each.exists():
+            undo.callback(_removed_if_empty, each)
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 def _can_be_replaced(path: Path) -> bool:
@@ -91,3 +112,8 @@ def _keep_owner(old: Path, new: Path) -> None:
 def _removed(path: Path) -> None:
     with suppress(OSError):
         path.unlink()
+
+
+def _removed_if_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from lab.cli.kit.output import JsonFlag, print_json, stdout, table
-from lab.errors import UsageError, writing
+from lab.errors import UsageError
 from lab.model.values.suggest import suggest
+from lab.result_files import write_results
 from lab.shipped import shipped
 
 app = typer.Typer(no_args_is_help=True, help="The topologies and scenarios that come with rocelab.")
@@ -65,12 +65,10 @@ def copy(
     there = [str(target) for target in targets.values() if target.exists() or target.is_symlink()]
     if there:
         raise UsageError(f"{there[0]} already exists", "choose another folder with -o, or name the other examples")
-    for name, target in targets.items():
-        _copy(shipped(name), target)
+    write_results(
+        {target: shipped(name).read_bytes() for name, target in targets.items()},
+        "name another folder with -o",
+        folders={target.parent for target in targets.values()},
+    )
+    for target in targets.values():
         typer.echo(f"wrote {target}", err=True)
-
-
-def _copy(source: Path, target: Path) -> None:
-    with writing(target, "name another folder with -o"):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)

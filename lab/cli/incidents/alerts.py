@@ -12,7 +12,7 @@ from lab.cli.kit.complete import run_names
 from lab.cli.kit.option_value import read_value
 from lab.cli.kit.output import JsonFlag, print_json, stdout, table
 from lab.cli.kit.run_name import folder_of
-from lab.errors import ExitCode, UsageError, writing
+from lab.errors import ExitCode, UsageError
 from lab.units import parse_time
 
 if TYPE_CHECKING:
@@ -84,8 +84,7 @@ def alerts(
 def _exported(folder: Path, found: Sequence[_Evaluated], every: float) -> list[Path]:
     from lab.telemetry.alerts import rule_tests  # noqa: PLC0415 - as above
 
-    with writing(folder, "name another folder with --export"):
-        return rule_tests.export(folder, [(each.recording, each.alerts) for each in found], every)
+    return rule_tests.export(folder, [(each.recording, each.alerts) for each in found], every)
 
 
 def _evaluated(run: str, every: float) -> _Evaluated:

@@ -19,10 +19,11 @@ from lab.cli.kit.complete import FabricOption
 from lab.cli.kit.open_fabric import open_fabric, tell
 from lab.cli.kit.output import JsonFlag, print_json, stdout, table
 from lab.cli.tables import verdict_table
-from lab.errors import ExitCode, OperationFailed, UsageError, writing
+from lab.errors import ExitCode, OperationFailed, UsageError
 from lab.faults import declared
 from lab.kernel.process import time_source, wall_clock
 from lab.model.load import read_topology
+from lab.result_files import copy_result
 from lab.scenario import library
 from lab.scenario.challenges import challenge_process, guess
 from lab.scenario.challenges.challenge_record import Challenge, lasting, required
@@ -184,8 +185,7 @@ def fix(
             f"the challenge of {running.name} did not end properly: {why or 'it was fixed already'}"
         )
     run = verdict_table.fresh(output, about.scenario)
-    with writing(run, "name another folder with -o"):
-        shutil.copytree(challenge.recording, run)
+    copy_result(challenge.recording, run, "name another folder with -o")
     shutil.rmtree(challenge.recording)
     judged, taken = judge(run, Path(about.folder)), _scored(challenge, answer)
     if as_json:

@@ -116,4 +116,4 @@ def _write(file: Path, found: RunComparison, threshold: float, *, every: bool) -
 
     made = write_comparison_page if file.suffix == ".html" else write_comparison
     text = made(found, threshold, every=every)
-    write_results({file: text}, "name another file with -o", folder=file.parent)
+    write_results({file: text}, "name another file with -o", folders=[file.parent])

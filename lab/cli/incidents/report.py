@@ -79,7 +79,7 @@ def _made(run: Path, output: Path, path: Path, stem: str) -> tuple[ReportFacts, 
     facts = gather(recording, told_of(run, path))
     texts = {"md": write_markdown(facts), "html": write_page(recording, facts)}
     files = {output / f"{stem}.{ending}": text for ending, text in texts.items()}
-    write_results(files, _REMEDY, folder=output)
+    write_results(files, _REMEDY, folders=[output])
     return facts, [*files]
 
 
@@ -96,7 +96,7 @@ def _listed(made: list[tuple[ReportFacts, list[Path]]], unread: dict[str, str], 
 
     runs = [(facts, files[-1].name) for facts, files in made]
     file = output / "index.html"
-    write_results({file: write_gallery(runs, unread)}, _REMEDY, folder=output)
+    write_results({file: write_gallery(runs, unread)}, _REMEDY, folders=[output])
     return file
 
 

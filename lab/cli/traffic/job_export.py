@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lab.cli.kit.output import JsonFlag, print_json, stdout
-from lab.errors import UsageError, writing
+from lab.errors import UsageError
 from lab.jobs.traces.chakra_trace import read_traces, write_traces
 from lab.jobs.traces.goal_text import goal_text
 from lab.jobs.training_schedule import training_schedule
 from lab.jobs.training_spec import load_training
 from lab.model.load import read_text
+from lab.result_files import write_results
 
 if TYPE_CHECKING:
     from lab.jobs.rank_schedule import JobSchedule
@@ -41,13 +42,11 @@ def export(
     Computations have the times of the file. GOAL divides each collective into the messages of its algorithm.
     """
     name, schedule = _schedule(file, ranks)
-    with writing(output, "name another folder with -o"):
-        output.mkdir(parents=True, exist_ok=True)
-        if form is ExportFormat.CHAKRA:
-            files = write_traces(schedule, output, name)
-        else:
-            files = [output / f"{name}.goal"]
-            files[0].write_text(goal_text(schedule), encoding="ascii")
+    if form is ExportFormat.CHAKRA:
+        files = write_traces(schedule, output, name)
+    else:
+        files = [output / f"{name}.goal"]
+        write_results({files[0]: goal_text(schedule)}, "name another folder with -o", folders=[output])
     if as_json:
         print_json(
             {

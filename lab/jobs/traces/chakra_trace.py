@@ -21,6 +21,7 @@ from lab.jobs.rank_program import ELEMENT_OCTETS
 from lab.jobs.rank_schedule import JobSchedule, Operation, OperationKind, Phase, check_schedule
 from lab.jobs.training_spec import MAX_COMPUTE, MAX_RANKS
 from lab.model.values.yamltext import show
+from lab.result_files import write_results
 from lab.shipped import PACKAGE
 from lab.units import format_size
 
@@ -317,19 +318,16 @@ def _size(values: Mapping[str, Any]) -> int:
 def write_traces(schedule: JobSchedule, folder: Path, name: str) -> list[Path]:
     """Write the measured steps of a schedule, one trace for each rank, and its groups; return the files.
 
-    UsageError if the folder has traces of another job: the groups are those of all traces in it.
+    UsageError if a file cannot be written, or if the folder has traces of another job: the groups are those of all
+    traces in it.
     """
     schema = chakra_schema()
-    folder.mkdir(parents=True, exist_ok=True)
     written = {f"{name}.{rank}.et" for rank in range(schedule.ranks)}
     others = sorted({file.name for file in folder.glob("*.et")} - written)
     if others:
         raise UsageError(f"{folder} has traces of another job ({others[0]})", "name another folder with -o")
-    groups = folder / GROUPS
-    groups.write_text(
-        json.dumps({str(index): group for index, group in enumerate(schedule.groups)}), encoding="utf-8"
-    )
-    files = [groups]
+    groups = json.dumps({str(index): group for index, group in enumerate(schedule.groups)})
+    files: dict[Path, str | bytes] = {folder / GROUPS: groups}
     for rank in range(schedule.ranks):
         messages = [schema.GlobalMetadata(version=VERSION)]
         last: list[int] = []
@@ -345,9 +343,9 @@ def write_traces(schedule: JobSchedule, folder: Path, name: str) -> list[Path]:
                 messages.append(node)
             ended = {before for operation in operations for before in operation.after}
             last = [first + number for number in range(len(operations)) if number not in ended] or last
-        files.append(folder / f"{name}.{rank}.et")
-        files[-1].write_bytes(b"".join(map(_framed, messages)))
-    return files
+        files[folder / f"{name}.{rank}.et"] = b"".join(map(_framed, messages))
+    write_results(files, "name another folder with -o", folders=[folder])
+    return [*files]
 
 
 def _node(schema: Any, rank: int, operation: Operation, number: int) -> Any:

@@ -80,8 +80,7 @@ def export(folder: Path, recordings: Sequence[tuple[Recording, Sequence[FiredAle
             for scrape in alert.scrapes:
                 expected.setdefault(scrape, []).append(alert)
         files[_test_file(folder, recording.name)] = _as_text(_rule_tests(recording, every, expected))
-    folder.mkdir(parents=True, exist_ok=True)
-    write_results(files, "name another folder with --export")
+    write_results(files, "name another folder with --export", folders=[folder])
     return [*files]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lab.errors import OperationFailed, UsageError
-from lab.result_files import write_results
+from lab.result_files import copy_result, write_results
 from lab.wire.pcapng import Writer
 from tests.unit.telemetry.played import played
 
@@ -68,6 +69,42 @@ def test_a_file_that_was_there_stays(tmp_path: Path, words: tuple[str, ...], fil
 def test_rules_of_alerts_are_written_all_or_none(tmp_path: Path) -> None:
     assert on_a_full_disk(tmp_path, "alerts", "--export", "rules").returncode == 2
     assert below(tmp_path) == set()
+
+
+@pytest.mark.parametrize("form", ["chakra", "goal"])
+@pytest.mark.parametrize("there", [(), ("out",), ("out", "out/traces")])
+def test_a_job_is_exported_with_all_of_its_files_or_not_at_all(
+    form: str, there: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The groups and the first rank fit. Folders that were created are removed again, and others stay."""
+    (tmp_path / "job.yaml").write_text("{name: job, ranks: 2, steps: 40, compute: 1ms, allreduce: 8B}")
+    for folder in there:
+        (tmp_path / folder).mkdir()
+    done = on_a_full_disk(tmp_path, "job", "export", "job.yaml", "-o", "out/traces", "--format", form)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(
+        r"error: cannot write out/traces/job\S+: File too large: name another folder with -o\n", done.stderr
+    )
+    assert {str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*")} == {"job.yaml", *there}
+
+
+def test_examples_are_copied_all_or_none(tmp_path: Path) -> None:
+    done = on_a_full_disk(tmp_path, "examples", "copy", "topologies/incast.yaml", "scenarios/incast.py", most=1500)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "name another folder with -o" in done.stderr
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_folder_is_copied_with_all_of_its_files_or_not_at_all(tmp_path: Path) -> None:
+    source = tmp_path / "run"
+    (source / "sub").mkdir(parents=True)
+    (source / "sub" / "file").write_text("x")
+    copy_result(source, tmp_path / "copy", "name another")
+    assert below(tmp_path / "copy") == {"sub/file"}
+    (source / "full").symlink_to("/dev/full/none")  # the last of several
+    with pytest.raises(UsageError, match=r"^cannot write \S+/other: \[Errno 20\] .*: name another$"):
+        copy_result(source, tmp_path / "other", "name another")
+    assert below(tmp_path) == {"run/sub/file", "copy/sub/file"}
 
 
 def test_what_replaces_a_file_has_its_mode_and_a_link_stays_one(tmp_path: Path) -> None:
