@@ -337,7 +337,7 @@ def all_fabrics() -> list[FabricState]:
     return []
 
 
-def _rdma_needs_the_vm(release: str) -> bool:
+def rdma_needs_the_vm(release: str) -> bool:
     """Return whether a fabric with RDMA needs ``rocelab --vm``: inside the VM, or on a kernel older than Linux 7.1.
 
     Unlike ``rocelab doctor``, this does not probe the kernel: an error message must not take that long.
@@ -355,7 +355,7 @@ def find_fabric(name: str | None) -> FabricState:
         return FabricState(name)
     if not known:
         what = "no fabric runs" if name is None else f"no fabric {name}: none runs"
-        there = " --vm" if _rdma_needs_the_vm(os.uname().release) else ""
+        there = " --vm" if rdma_needs_the_vm(os.uname().release) else ""
         build = f"rocelab{there} up {_EXAMPLE} builds one"
         raise UsageError(what, build if _EXAMPLE.is_file() else f"rocelab examples copy {_EXAMPLE}, then {build}")
     if name is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
@@ -10,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from typer.core import TyperCommand
 
-from lab.backends.fabric_state import all_fabrics
+from lab.backends.fabric_state import all_fabrics, rdma_needs_the_vm
 from lab.backends.node_selection import node_of
 from lab.cli import emulated
 from lab.cli.emulated.devices import devices_of
 from lab.cli.kit.complete import FabricOption, node_names
 from lab.cli.kit.open_fabric import open_fabric
+from lab.cli.kit.warnings import warn
 from lab.errors import EnvironmentLacks, UsageError
 from lab.kernel.bpf.pins import BPF_FILES
 from lab.kernel.process import cgroup, process
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 NodeArgument = Annotated[str, typer.Argument(help="The node.", autocompletion=node_names)]
 _SEPARATOR: Final = "--"
+_RDMA_PROGRAM: Final = re.compile("rdma|rping|ibv?_.+|raw_ethernet_.+")
+"""The names of programs that need an RDMA device."""
 
 
 class NodeCommand(TyperCommand):
@@ -108,10 +112,23 @@ def execute(
     if not_in_challenge:
         _refuse_in_challenge()
     node_of(fabric, node)
-    sys.exit(_interact(fabric, node, command))
+    code = _interact(fabric, node, command)
+    if code and _RDMA_PROGRAM.fullmatch(command[0].rpartition("/")[2]) and not devices_of(fabric, node):
+        warn(_why_no_rdma(fabric, node))
+    sys.exit(code)
 
 
 execute.command_class = NodeCommand  # type: ignore[attr-defined]
+
+
+def _why_no_rdma(fabric: Fabric, node: str) -> str:
+    """Return why a program found no RDMA device in a node, and the remedy."""
+    other = next((host.name for host in fabric.topology.hosts if devices_of(fabric, host.name)), None)
+    if other is not None:
+        return f"{node} has no RDMA device: run it in a host with RDMA, like {other}"
+    there = " --vm" if rdma_needs_the_vm(os.uname().release) else ""
+    remedy = f"rocelab down, then rocelab{there} up without --no-rdma, and with rdma: true for hosts in the topology"
+    return f"fabric {fabric.name} has no RDMA: {remedy}"
 
 
 def _refuse_in_challenge() -> None:
