@@ -221,6 +221,9 @@ def load_training(text: str, source: str) -> TrainingSpec:
     if not isinstance(data, dict):
         what = "is empty" if data is None else f"must be a mapping, not {show(data)}"
         raise InvalidInput(source, [Problem("", what, "begin with `ranks: 4`", line=1)])
+    if "compute" not in data and (keys := [key for key in ("generate", "nodes") if key in data]):
+        line, remedy = document.line((keys[0],)), "rocelab docs jobs has an example"
+        raise InvalidInput(source, [Problem("", "is a topology, not a training job", remedy, line=line)])
     try:
         spec = TrainingSpec.model_validate_json(json.dumps(data))
     except ValidationError as error:

@@ -88,6 +88,7 @@ def load_topology(
 ) -> Topology:
     """Build the fabric that ``text`` describes; raise InvalidInput with every problem and its line in ``source``."""
     document = read_yaml(text, source)
+    _refuse_job(document, source)
     draft, findings = validate(document.data)
     if draft is None:
         _raise_any(source, document, findings)
@@ -109,6 +110,14 @@ def load_topology(
         findings += also(topology)
     _raise_any(source, document, findings)
     return topology
+
+
+def _refuse_job(document: Document, source: str) -> None:
+    """Raise InvalidInput for the file of a training job."""
+    data = document.data
+    if isinstance(data, dict) and "compute" in data and not {"generate", "nodes", "links"} & data.keys():
+        line, remedy = document.line(("compute",)), "rocelab job train runs it in a fabric"
+        raise InvalidInput(source, [Problem("", "is a training job, not a topology", remedy, line=line)])
 
 
 def _none_cut_out(document: Document, topology: Topology) -> bool:

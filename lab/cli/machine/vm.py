@@ -164,7 +164,12 @@ def list_machines(as_json: JsonFlag = False) -> None:
 @app.command()
 def down(name: Name = "") -> None:
     """Stop the VM, if it is up."""
-    stdout.print("VM is down" if vm_lifecycle.down(state_folder(name)) else "VM was not up", highlight=False)
+    what = f"VM {name}" if name else "VM"
+    if vm_lifecycle.down(state_folder(name)):
+        stdout.print(f"{what} is down", highlight=False)
+        return
+    others = ", ".join(f"--name {each}" if each else "the VM without a name" for each in all_running())
+    stdout.print(f"{what} was not up" + (f"; up: {others}" if others else ""), highlight=False)
 
 
 def _facts(running: RunningVm | None) -> dict[str, object]:

@@ -77,12 +77,17 @@ def _in_time(film: Film) -> str:
     return ", in seconds of virtual time" if film.time == VIRTUAL else ""
 
 
-def _print_sheet(heading: str, title: str, look: Snapshot, lines: Sequence[Sequence[str]]) -> None:
-    """Print ports or devices. A narrow terminal lacks columns: those without a value first, then the last ones."""
+def _print_sheet(heading: str, title: str, look: Snapshot, lines: Sequence[Sequence[str]], by: int) -> None:
+    """Print ports or devices. A narrow terminal lacks columns: those without a value first, then the last ones.
+
+    The column by which the lines are sorted stays.
+    """
     places = range(1, len(look.measures) + 1)
     silent = {place for place in places if not any(_has_value(line[place]) for line in lines)}
     columns = [
-        Column(measure.title, measure.title, place + (len(look.measures) if place in silent else 0))
+        Column(
+            measure.title, measure.title, place + (len(look.measures) if place in silent else 0) if place != by else 0
+        )
         for place, measure in enumerate(look.measures, start=1)
     ]
     drawn, left_out = TableLayout([Column(title, title), *columns]).draw(heading, lines, stdout.width)
@@ -107,7 +112,7 @@ def show(film: Film, at: int, sort: str = "tx_bps") -> None:
         quiet = len(look.names) - len(busy)
         heading = f"{sheet.name} of {film.name}{_in_time(film)}" + (f", {quiet} more are idle" if quiet else "")
         if look.names:
-            _print_sheet(heading, title, look, busy)
+            _print_sheet(heading, title, look, busy, by)
     if ranks := film.job_ranks(at):
         stdout.print(table("training jobs", cells.JOB_RANKS, map(cells.job_rank, ranks)))
     if hosts := film.requesters(at):

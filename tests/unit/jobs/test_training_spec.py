@@ -36,6 +36,8 @@ def test_a_host_may_be_slower_than_the_others() -> None:
     [
         ("", 1, "is empty: begin with `ranks: 4`"),
         ("- 1", 1, "must be a mapping, not"),
+        ("name: x\ngenerate: {shape: leaf-spine}\n", 2, "is a topology, not a training job: rocelab docs"),
+        ("name: x\nnodes: []\nlinks: []\n", 2, "is a topology, not a training job: rocelab docs jobs has an example"),
         (SMALL.replace("compute: 100ms\n", ""), 1, "compute is missing"),
         (SMALL.replace("100ms", "100 years"), 2, "compute"),
         (SMALL.replace("100ms", "61s"), 2, "61 s is out of range"),

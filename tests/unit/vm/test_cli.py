@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from lab.cli import app
 from lab.cli.command_line import CommandLine
 from lab.cli.kit import vm_call
+from lab.cli.machine import vm
 from lab.vm.checkpoints.auto_checkpoint import Touch
 from lab.vm.host.qemu import Time
 from lab.vm.host.vm_state import RunningVm
@@ -239,3 +241,21 @@ def test_scores_are_fetched_after_a_scenario_has_run_in_the_vm(
     for line in ("scenario check --cause link-loss --where leaf1", "status"):
         assert vm_call.send(parsed(line).argv, parsed(line)) == 3
     assert folders == [running.guest_cache]
+
+
+@pytest.mark.parametrize(
+    ("words", "up", "told"),
+    [
+        ((), [], "VM was not up\n"),
+        (("--name", "hid"), [], "VM hid was not up\n"),
+        (("--name", "hid"), ["", "hide"], "VM hid was not up; up: the VM without a name, --name hide\n"),
+    ],
+)
+def test_a_mistyped_name_of_a_vm_to_stop_is_shown_with_those_that_are_up(
+    words: tuple[str, ...], up: list[str], told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A VM that is down already is no error, so that scripts can clean up."""
+    monkeypatch.setenv("ROCELAB_VM_STATE", str(tmp_path / "vm"))
+    monkeypatch.setattr("lab.cli.machine.vm.all_running", lambda: dict.fromkeys(up))
+    done = CliRunner().invoke(vm.app, ["down", *words])
+    assert (done.exit_code, done.stdout) == (0, told)

@@ -32,6 +32,8 @@ from tests.unit.telemetry.played import PORT, played
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lab.telemetry.read.window_measure import Measure
+
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -122,6 +124,19 @@ def test_no_head_of_a_column_is_split_on_a_narrow_terminal(
     assert {cell.strip() for line in heads for cell in line.strip("┃").split("┃")} <= known
     if width == 40:
         assert any(line.startswith("Columns left out on this narrow terminal: ") for line in lines)
+
+
+@pytest.mark.parametrize("measure", PORTS.measures, ids=lambda measure: measure.name)
+def test_the_column_of_the_order_stays_on_a_narrow_terminal(
+    path: Path, measure: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with ``top --sort``: also a column without a value, and one that would be left out first."""
+    printed = io.StringIO()
+    monkeypatch.setattr(dashboard_tables, "stdout", Console(width=40, file=printed))
+    film = RecordedFilm(Recording.open(path))
+    dashboard_tables.show(film, film.end, measure.name)
+    head = printed.getvalue().splitlines()[2]
+    assert measure.title in [cell.strip() for cell in head.strip("┃").split("┃")]
 
 
 def test_what_it_cannot_play_is_a_line(path: Path, tmp_path: Path) -> None:
