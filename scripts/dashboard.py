@@ -24,6 +24,8 @@ from grafana_foundation_sdk.models.dashboard import (
     ThresholdsMode,
 )
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # this checkout, not the one that is installed
+
 from lab.telemetry.alerts.fired_alerts import RULES
 
 _SOURCE: Final = DataSourceRef(type_val="prometheus", uid="${source}")

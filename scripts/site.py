@@ -14,6 +14,8 @@ from sphinx.application import Sphinx
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # this checkout, not the one that is installed
+
 from lab import __version__
 from lab.cli.app import app
 from lab.cli.command_groups import Commands

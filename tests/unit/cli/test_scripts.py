@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,23 @@ def test_the_tour_refuses_a_part_that_it_does_not_have(path: str, tmp_path: Path
     done = run("tour", "incast", "incats", where=tmp_path, PATH=path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("tour: no part incats; there is incast ")
+
+
+@pytest.mark.parametrize("script", ["dashboard.py", "site.py"])
+def test_a_script_in_python_uses_the_code_of_its_own_checkout(script: str, tmp_path: Path) -> None:
+    """Another one may be installed, and the caller be in any folder."""
+    for file, text in (
+        ("lab/__init__.py", "raise SystemExit('own')"),
+        ("stubs/sphinx/application.py", "Sphinx = None"),  # it may be missing
+    ):
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).write_text(text, encoding="ascii")
+    (tmp_path / "scripts").mkdir()
+    copied = shutil.copy(ROOT / "scripts" / script, tmp_path / "scripts")
+    argv = [sys.executable, copied, "new"]
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path / 'stubs'}:{ROOT}"}
+    done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (1, "own\n")
 
 
 def chapters() -> list[str]:
