@@ -31,6 +31,7 @@ from lab.model.topology import Addressing, Bfd, DeclaredFault, Link, Node, Role,
 from lab.model.values.fields import check_fabric_name
 from lab.model.values.validate import SpecFinding, validate
 from lab.model.values.yamltext import MAX_TEXT, Document, format_path, read_yaml
+from lab.shipped import shipped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -45,6 +46,8 @@ _STRUCTURE: Final = {"", "generate", "nodes", "links"}
 """Sections that define the nodes and links; without them the fabric cannot be built."""
 _NETWORK: Final = 3
 """The length of a network's path. A finding about a whole network means that its packets do not fit the links."""
+_EXAMPLES: Final = "topologies"
+"""The folder of the topologies that come with rocelab."""
 _SUMS: Final = {*_STRUCTURE, "defaults", "overrides", "qos"}
 """Sections that the sums of buffers depend on."""
 
@@ -73,7 +76,9 @@ def read_text(path: Path, wanted: str = "a topology file", hint: str = "rocelab 
             raw = file.read(4 * MAX_TEXT + 1)
         return raw.decode()
     except FileNotFoundError as error:
-        raise UsageError(f"there is no file {path}", f"name {wanted}; {hint}") from error
+        is_example = path.parts == (_EXAMPLES, path.name) and shipped(str(path)).is_file()
+        remedy = f"rocelab examples copy {path}" if is_example else f"name {wanted}; {hint}"
+        raise UsageError(f"there is no file {path}", remedy) from error
     except IsADirectoryError as error:
         raise UsageError(f"{path} is a directory", f"name {wanted} in it") from error
     except UnicodeDecodeError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lab.cli.kit.output import print_progress, stderr
@@ -35,6 +36,11 @@ def send(argv: Sequence[str], line: CommandLine | None, name: str | None = None,
     """
     state = state_folder(os.environ.get("ROCELAB_VM_NAME", "") if name is None else name)
     files = line.files(argv) if line else []
+    if line and line.path == ("up",) and not state.running():
+        from lab.model.load import read_text  # noqa: PLC0415 - pydantic, which other commands do not need here
+
+        for file in files:  # before minutes of building and starting a VM
+            read_text(Path(file.text))
     known = {file.text for file in files if file.written}
     files += [NamedFile(text, written=True) for text in written if text not in known]
     work = auto_checkpoint.work_of(argv, os.environ) if line and line.entry.checkpointed else ""

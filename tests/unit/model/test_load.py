@@ -154,3 +154,15 @@ def test_a_hundred_thousand_problems_are_not_all_told() -> None:
 def test_running_fabrics_do_not_wait_for_pydantic(module: str) -> None:
     code = f"import sys, lab.model.{module}; sys.exit('pydantic' in sys.modules or 'yaml' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_missing_example_is_one_command_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, remedy in (
+        ("topologies/incast.yaml", "rocelab examples copy topologies/incast.yaml"),
+        ("topologies/incats.yaml", "name a topology file; rocelab examples copy has some"),
+        ("topologies/../topologies/incast.yaml", "name a topology file; rocelab examples copy has some"),
+    ):
+        with pytest.raises(UsageError) as refused:
+            read_topology(Path(name))
+        assert str(refused.value) == f"there is no file {name}: {remedy}"

@@ -4,7 +4,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from typer.testing import CliRunner
@@ -13,7 +13,9 @@ from lab.cli import app
 from lab.cli.command_line import CommandLine
 from lab.cli.kit import vm_call
 from lab.cli.machine import vm
+from lab.errors import OperationFailed
 from lab.vm.checkpoints.auto_checkpoint import Touch
+from lab.vm.host import vm_lifecycle
 from lab.vm.host.qemu import Time
 from lab.vm.host.vm_state import RunningVm
 from tests.command_line import parsed
@@ -196,6 +198,8 @@ def test_files_and_attendance_come_from_the_parsed_command_line(  # noqa: PLR091
     monkeypatch.setenv("ROCELAB_VM_STATE", str(tmp_path))
     monkeypatch.delenv("ROCELAB_VM", raising=False)
     monkeypatch.delenv("ROCELAB_IN_VM", raising=False)
+    monkeypatch.chdir(tmp_path)
+    Path("x.yaml").touch()  # it is looked for before a VM is started
     monkeypatch.setattr(vm_call, "call", call)
     monkeypatch.setattr("lab.vm.host.vm_lifecycle.up", lambda *_: running)
     monkeypatch.setattr("lab.vm.host.vm_lifecycle.touch", lambda *_: Touch("", "", done=False))
@@ -220,6 +224,8 @@ def test_an_up_that_a_checkpoint_holds_is_told_so(
         return Touch(work, "", done=bool(work))
 
     monkeypatch.setenv("ROCELAB_VM_STATE", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    Path("x.yaml").touch()  # it is looked for before a VM is started
     monkeypatch.setattr(vm_call, "call", call)
     monkeypatch.setattr("lab.vm.host.vm_lifecycle.up", lambda *_: running)
     monkeypatch.setattr("lab.vm.host.vm_lifecycle.touch", touch)
@@ -259,3 +265,24 @@ def test_a_mistyped_name_of_a_vm_to_stop_is_shown_with_those_that_are_up(
     monkeypatch.setattr("lab.cli.machine.vm.all_running", lambda: dict.fromkeys(up))
     done = CliRunner().invoke(vm.app, ["down", *words])
     assert (done.exit_code, done.stdout) == (0, told)
+
+
+def test_no_vm_is_started_for_a_topology_that_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Building and starting one can take minutes. One that is up answers by itself."""
+    started: list[object] = []
+
+    def up(*_: object) -> NoReturn:
+        started.append(1)
+        raise OperationFailed("would start")
+
+    monkeypatch.setenv("ROCELAB_VM_STATE", str(tmp_path))
+    monkeypatch.setattr(vm_lifecycle, "up", up)
+    monkeypatch.chdir(tmp_path)
+    assert rocelab(monkeypatch, "--vm", "up", "mine.yaml") == 2
+    assert "there is no file mine.yaml" in capsys.readouterr().err
+    assert started == []
+    Path("mine.yaml").write_text("name: mine", encoding="utf-8")
+    assert rocelab(monkeypatch, "--vm", "up", "mine.yaml") == 1
+    assert started == [1]
