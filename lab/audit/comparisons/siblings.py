@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, described, unread_kinds
-from lab.audit.objects.kernel_objects import InterfaceAudit, RuleAudit
+from lab.audit.objects.kernel_objects import InterfaceAudit, RuleAudit, SysctlAudit
 from lab.audit.placement import FEWEST, PORT, generic, interface_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lab.audit.audited import FabricAudit
+    from lab.audit.audited import FabricAudit, NodeAudit
     from lab.audit.objects.audited_object import AuditedObject
     from lab.audit.placement import FabricRoles
 
@@ -52,12 +52,22 @@ _LACP: Final = ("ad_", "port ad_")
 _OF_LINK: Final = ("rate", "mtu", "delay")
 """Settings of a port on which its thresholds depend."""
 
-Slot: TypeAlias = tuple[str, str]
-"""A node and one of its interfaces; "" for the node itself."""
+_JOINED: Final = frozenset({"bridge", "bond"})
+"""Kinds of masters whose members have no addresses, and sysctls of IPv6 of their own. Those of a VRF are routed."""
 _NetworkValue: TypeAlias = tuple[str, str, str]
 """The role of a network's tunnels or gateways, a setting, and its value."""
 Objects: TypeAlias = "dict[str, AuditedObject]"
 """Objects by their names without those of interfaces and addresses."""
+
+
+class _Slot(NamedTuple):
+    """A part of a node that has siblings."""
+
+    node: str
+    interface: str = ""
+    """"" for the node itself."""
+    part: str = ""
+    """"" for all objects but the sysctls of a port, which only ports with the same kind of master have in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +85,9 @@ class _Usual:
 
 def of_siblings(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
     """Return the settings and objects that differ from those of most siblings."""
-    slots = {slot: objects for slot, objects in _slots(state).items() if not _is_unread(state, slot)}
+    slots = {slot: objects for slot, objects in _slots(state, placement).items() if not _is_unread(state, slot)}
     roles = {slot: _roles(slot, objects, placement) for slot, objects in slots.items()}
-    groups: dict[str, list[Slot]] = defaultdict(list)
+    groups: dict[str, list[_Slot]] = defaultdict(list)
     for slot, mine in roles.items():
         for role in mine:
             groups[role].append(slot)
@@ -90,23 +100,23 @@ def of_siblings(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
     for slot, objects in slots.items():
         role = next((role for role in roles[slot] if role in usual), "")
         if expected := usual.get(role):
-            peer = placement.peers.get(slot)
-            there = slots.get((peer.node, peer.interface), {}) if peer else {}
-            differing = _of_settings(slot[0], objects, expected, there)
+            peer = placement.peers.get((slot.node, slot.interface))
+            there = slots.get(_Slot(peer.node, peer.interface), {}) if peer else {}
+            differing = _of_settings(slot.node, objects, expected, there)
             found += [
                 each
                 for each in differing
                 if not role.endswith(_ANY_NAME)
                 or not (each.field in _OF_NETWORK or designed[roles[slot][0], each.field, each.value] > 1)
             ]
-            whole = peer is not None or slot[1] in {"", "lo"}
-            hidden = unread_kinds(state.nodes[slot[0]])
+            whole = peer is not None or slot.interface in {"", "lo"}
+            hidden = unread_kinds(state.nodes[slot.node])
             found += [
                 each
                 for each in _of_presence(slot, objects, expected)
                 if each.kind not in hidden
                 and (whole or (each.kind in _QUEUEING and each.value == PRESENT))
-                and not (slot[0] in unbonded and each.value == ABSENT and _is_hook(each))
+                and not (slot.node in unbonded and each.value == ABSENT and _is_hook(each))
             ]
     return found
 
@@ -127,7 +137,9 @@ def _is_hook(found: Difference) -> bool:
     return found.kind == "filter" or (found.kind == "qdisc" and _HOOK in found.expected)
 
 
-def _of_whole_networks(slots: Mapping[Slot, Objects], roles: Mapping[Slot, Sequence[str]]) -> Counter[_NetworkValue]:
+def _of_whole_networks(
+    slots: Mapping[_Slot, Objects], roles: Mapping[_Slot, Sequence[str]]
+) -> Counter[_NetworkValue]:
     """Count the tunnels or gateways of one network with the same value: one that several have is by design."""
     return Counter(
         (mine[0], setting, value)
@@ -137,19 +149,19 @@ def _of_whole_networks(slots: Mapping[Slot, Objects], roles: Mapping[Slot, Seque
     )  # fmt: skip
 
 
-def _is_unread(state: FabricAudit, slot: Slot) -> bool:
+def _is_unread(state: FabricAudit, slot: _Slot) -> bool:
     """Return whether the kernel of a node did not answer: then it is no sibling that lacks something."""
-    return "interface" in unread_kinds(state.nodes[slot[0]])
+    return "interface" in unread_kinds(state.nodes[slot.node])
 
 
-def _roles(slot: Slot, objects: Objects, placement: FabricRoles) -> tuple[str, ...]:
+def _roles(slot: _Slot, objects: Objects, placement: FabricRoles) -> tuple[str, ...]:
     """Return the roles of a slot, the narrowest first.
 
     Tunnels and gateways of one tier are siblings whatever their names are: a network can be at two leaves only.
     """
-    roles = placement.roles(*slot)
+    roles = tuple(f"{role}{slot.part}" for role in placement.roles(slot.node, slot.interface))
     kinds = {each.kind for each in objects.values() if isinstance(each, InterfaceAudit)} & _OF_NETWORKS
-    tier = placement.topology.node(slot[0]).role
+    tier = placement.topology.node(slot.node).role
     return (*roles, *(f"{tier} {kind}{_ANY_NAME}" for kind in kinds))
 
 
@@ -183,15 +195,24 @@ def _usual_settings(have: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return found
 
 
-def _slots(state: FabricAudit) -> dict[Slot, Objects]:
-    slots: dict[Slot, Objects] = defaultdict(dict)
+def _slots(state: FabricAudit, placement: FabricRoles) -> dict[_Slot, Objects]:
+    slots: dict[_Slot, Objects] = defaultdict(dict)
     for name, node in state.nodes.items():
-        slots[name, ""] = {}
+        slots[_Slot(name)] = {}
+        masters = _kinds_of_masters(node)
         for each in node.objects():
             if each.LABEL in _SETTINGS | _PRESENCE and not each.transient:
                 interface = interface_of(each)
-                slots[name, interface][generic(each.identity, interface)] = each
+                of_port = isinstance(each, SysctlAudit) and (name, interface) in placement.peers
+                part = f", sysctls, {masters.get(interface) or 'routed'}" if of_port else ""
+                slots[_Slot(name, interface, part)][generic(each.identity, interface)] = each
     return dict(slots)
+
+
+def _kinds_of_masters(node: NodeAudit) -> dict[str, str]:
+    """Return the kind of the bridge or bond that each member belongs to."""
+    kinds = {each.name: each.kind for each in node.interfaces if each.kind in _JOINED}
+    return {each.name: kinds[each.master] for each in node.interfaces if each.master in kinds}
 
 
 def _of_settings(node: str, objects: Objects, usual: _Usual, there: Objects) -> Iterator[Difference]:
@@ -211,9 +232,9 @@ def _of_settings(node: str, objects: Objects, usual: _Usual, there: Objects) -> 
                 yield Difference.of(node, each, setting, value, expected, SIBLINGS)
 
 
-def _of_presence(slot: Slot, objects: Objects, usual: _Usual) -> Iterator[Difference]:
+def _of_presence(slot: _Slot, objects: Objects, usual: _Usual) -> Iterator[Difference]:
     """Yield the objects that most siblings have and this one lacks, and those that most siblings lack."""
-    node, interface = slot
+    node, interface = slot.node, slot.interface
     for name, each in usual.known.items():
         if each.LABEL not in _PRESENCE or _VRF_RULE in name:
             continue

@@ -19,7 +19,7 @@ from lab.audit.rules.address_rules import (
     of_unused_addresses,
 )
 from lab.audit.rules.port_rules import of_links, of_port, of_sharing
-from lab.audit.rules.port_vlans import of_gateway_addresses, of_roots, of_vlans
+from lab.audit.rules.port_vlans import of_gateway_addresses, of_removed_ports, of_roots, of_vlans
 from lab.audit.rules.route_rules import (
     of_defaults,
     of_gateways,
@@ -64,6 +64,6 @@ def of_rules(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
         *of_defaults(state, placement), *of_hop_limits(state, placement), *of_sources(state, placement),
         *of_router_ids(state, placement), *of_macs(state, placement), *of_missing_addresses(state, placement),
         *of_fewer_addresses(state, placement), *of_prefix_lengths(state, placement), *of_vlans(state, placement),
-        *of_gateway_addresses(state, placement), *of_roots(state, placement),
+        *of_gateway_addresses(state, placement), *of_removed_ports(state, placement), *of_roots(state, placement),
         *of_sharing(state, placement),
     ]  # fmt: skip

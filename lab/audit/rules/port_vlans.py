@@ -1,6 +1,7 @@
 """Rules about VLANs.
 
-A host is in the VLAN whose gateways are in its network, gateways have addresses, and a tree has its root at the top.
+A host is in the VLAN whose gateways are in its network, and its port in a bridge. Gateways have addresses, and a tree
+has its root at the top.
 """
 
 from __future__ import annotations
@@ -13,18 +14,21 @@ from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, describe
 from lab.audit.objects.kernel_objects import VlanAudit
 from lab.audit.placement import is_of_most
 from lab.audit.rules.address_rules import OF_ANY_VALUE
-from lab.audit.rules.route_rules import gateways_of
+from lab.audit.rules.route_rules import gateways_of, ports_of
 from lab.audit.rules.route_widths import RULE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from ipaddress import IPv4Network, IPv6Network
 
-    from lab.audit.audited import FabricAudit
+    from lab.audit.audited import FabricAudit, NodeAudit
+    from lab.audit.objects.kernel_objects import InterfaceAudit
     from lab.audit.placement import FabricRoles
 
 _USUAL_PRIORITY: Final = "32768"
 """The default priority of a bridge (IEEE 802.1D-2004 table 17-2)."""
+_OF_ANY_LINK: Final = ("fe80:", "ff00:")
+"""The start of routes that each interface with IPv6 has."""
 _UNTAGGED: Final = ("PVID", "Egress Untagged")
 
 
@@ -35,9 +39,10 @@ def of_vlans(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]
     only, the address can be the wrong one as well. Ports with tagged VLANs only are left out.
     """
     gateways = _networks_of_gateways(state, placement)
+    removed = _ports_outside(state, placement)
     ports = [
         (name, each.name) for name, node in state.nodes.items() for each in node.interfaces
-        if each.master and gateways and _is_to_a_host(name, each.name, placement)
+        if gateways and (each.master or (name, each.name) in removed) and _is_to_a_host(name, each.name, placement)
     ]  # fmt: skip
     having = {port: _vlans_of(*port, state) for port in ports}
     usual = Counter(any("PVID" in each.flags for each in vlans) for vlans in having.values())
@@ -59,6 +64,54 @@ def of_vlans(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]
             yield Difference.of(name, pvid, PRESENCE, PRESENT, ABSENT, RULE)
             if len(mine) == 1:
                 yield Difference.of(peer.node, own[0], "network", str(mine[0]), f"one of VLAN {pvid.vlan}", RULE)
+
+
+def of_removed_ports(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield switch ports that belong to no bridge, although the host behind them is in the network of bridged ones.
+
+    A routed port, beside bridged ones or not, has an address or a route to its host.
+    """
+    for (name, _), (port, bridge) in _ports_outside(state, placement).items():
+        yield Difference.of(name, port, "master", "none", bridge, RULE)
+
+
+def _ports_outside(state: FabricAudit, placement: FabricRoles) -> dict[tuple[str, str], tuple[InterfaceAudit, str]]:
+    """Return the ports that were removed from a bridge, by node and port, with the usual name of the bridge."""
+    ports = {
+        (name, each.name): each for name, node in state.nodes.items() for each in node.interfaces
+        if _is_to_a_host(name, each.name, placement)
+    }  # fmt: skip
+    bridges = {
+        (name, each.name) for name, node in state.nodes.items() for each in node.interfaces if each.kind == "bridge"
+    }  # fmt: skip
+    members = {slot: each.master for slot, each in ports.items() if (slot[0], each.master) in bridges}
+    networks = {network for slot in members for network in _networks_behind(slot, state, placement)}
+    networks = networks.union(*_networks_of_gateways(state, placement).values())
+    found: dict[tuple[str, str], tuple[InterfaceAudit, str]] = {}
+    for slot, each in ports.items():
+        if not members or each.master or _is_routed(each.name, state.nodes[slot[0]]):
+            continue
+        if networks.intersection(_networks_behind(slot, state, placement)):
+            here = [bridge for (name, _), bridge in members.items() if name == slot[0]]
+            found[slot] = each, Counter(here or members.values()).most_common(1)[0][0]
+    return found
+
+
+def _is_routed(port: str, node: NodeAudit) -> bool:
+    """Return whether a port or one of its VLANs has an address or a route. Link-local ones are of any interface."""
+    addressed = {each.interface for each in node.addresses if each.scope != "link"}
+    routed = {out for each in node.routes if not each.prefix.startswith(_OF_ANY_LINK) for out in ports_of(each)}
+    return any(name == port or name.startswith(f"{port}.") for name in addressed | routed)
+
+
+def _networks_behind(
+    slot: tuple[str, str], state: FabricAudit, placement: FabricRoles
+) -> set[IPv4Network | IPv6Network]:
+    """Return the networks of the host's interface behind a switch port, and of its VLANs."""
+    peer = placement.peers[slot]
+    host = state.nodes.get(peer.node)
+    own = [each for each in host.addresses if each.scope == "global"] if host is not None else []
+    return {ip_interface(each.address).network for each in own if each.interface.split(".")[0] == peer.interface}
 
 
 def of_gateway_addresses(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:

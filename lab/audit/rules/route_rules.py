@@ -166,7 +166,7 @@ def of_hop_limits(state: FabricAudit, placement: FabricRoles) -> Iterator[Differ
     groups: dict[tuple[str, str], list[tuple[str, RouteAudit]]] = defaultdict(list)
     for name, node in state.nodes.items():
         for route in node.routes:
-            if route.type == "unicast" and any((name, port) in placement.peers for port in _ports_of(route)):
+            if route.type == "unicast" and any((name, port) in placement.peers for port in ports_of(route)):
                 groups[placement.roles(name, "")[0], route.protocol].append((name, route))
     for group in groups.values():
         limits = Counter(limit for _, limit in dict.fromkeys((name, _hop_limit(route)) for name, route in group))
@@ -258,7 +258,7 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
     for name, node in state.nodes.items():
         for route in node.routes:
             if route.prefix.endswith("/0") and 2 * having[role_of[name], _target(route)] > siblings[role_of[name]]:
-                defaults[role_of[name]].setdefault((route.prefix, route.table, route.type, _ports_of(route)), route)
+                defaults[role_of[name]].setdefault((route.prefix, route.table, route.type, ports_of(route)), route)
     found: list[Difference] = []
     for name, node in state.nodes.items():
         role = role_of[name]
@@ -315,7 +315,7 @@ def of_defaults(state: FabricAudit, placement: FabricRoles) -> Iterator[Differen
             if _is_manual(route) and route.prefix.endswith("/0") and route.type == "unicast":
                 usual[role, route.identity][name] = route
     for (role, _), routes in usual.items():
-        ports, most = Counter(map(_ports_of, routes.values())).most_common(1)[0]
+        ports, most = Counter(map(ports_of, routes.values())).most_common(1)[0]
         if most < FEWEST or 2 * most <= len(members[role]):
             continue
         expected = f"dev {', dev '.join(ports)}"
@@ -324,7 +324,7 @@ def of_defaults(state: FabricAudit, placement: FabricRoles) -> Iterator[Differen
             mine = routes.get(node.name)
             same = [each for each in node.routes if (each.prefix, each.table) == (known.prefix, known.table)]
             other = mine or next((each for each in same if each.identity == known.identity), None)
-            if other is not None and (other.type != known.type or _ports_of(other) != ports):
+            if other is not None and (other.type != known.type or ports_of(other) != ports):
                 value = ", ".join(other.next_hops) if other.type == known.type else other.type
                 yield Difference.of(node.name, other, "next hops", value, expected, RULE)
             elif (
@@ -369,7 +369,7 @@ def _is_part_of(route: RouteAudit, default: RouteAudit, node: NodeAudit) -> bool
     parts: list[Any] = [
         ip_network(each.prefix, strict=False)
         for each in node.routes
-        if each.type == default.type and each.table == default.table and _ports_of(each) == _ports_of(default)
+        if each.type == default.type and each.table == default.table and ports_of(each) == ports_of(default)
         and (":" in each.prefix) == (":" in default.prefix) and _is_manual(each) and not each.prefix.endswith("/0")
     ]  # fmt: skip
     covered = ip_network(default.prefix) in collapse_addresses(parts)
@@ -381,7 +381,7 @@ def _has_like(node: NodeAudit, default: RouteAudit, ports: tuple[str, ...]) -> b
 
     That is one that a rule looks up for packets of the node, or of the VRF of the ports.
     """
-    if any(_is_part_of(each, default, node) for each in node.routes if _ports_of(each) == ports):
+    if any(_is_part_of(each, default, node) for each in node.routes if ports_of(each) == ports):
         return True
     looked_up = {
         each.action.removeprefix("lookup ")
@@ -392,7 +392,7 @@ def _has_like(node: NodeAudit, default: RouteAudit, ports: tuple[str, ...]) -> b
     masters = {each.master for each in node.interfaces if each.name in ports and each.master}
     in_vrf = any(each.kind == "vrf" and each.name in masters for each in node.interfaces)
     return any(
-        route.prefix == default.prefix and route.type == default.type and _ports_of(route) == ports
+        route.prefix == default.prefix and route.type == default.type and ports_of(route) == ports
         for route in node.routes
         if route.table in looked_up or (in_vrf and route.table != default.table)
     )
@@ -421,7 +421,8 @@ def _has_address(node: NodeAudit, ports: Sequence[str], prefix: str) -> bool:
     return any((":" in each.address) == (":" in prefix) for each in found)
 
 
-def _ports_of(route: RouteAudit) -> tuple[str, ...]:
+def ports_of(route: RouteAudit) -> tuple[str, ...]:
+    """Return the interfaces of a route's next hops."""
     words = [hop.split() for hop in route.next_hops]
     return tuple(each[each.index("dev") + 1] for each in words if "dev" in each[:-1])
 

@@ -8,7 +8,13 @@ import pytest
 
 from lab.audit.audited import FabricAudit, NodeAudit
 from lab.audit.difference import compare
-from lab.audit.objects.kernel_objects import AddressAudit, FdbAudit, InterfaceAudit, VlanAudit
+from lab.audit.objects.kernel_objects import (
+    AddressAudit,
+    FdbAudit,
+    InterfaceAudit,
+    SysctlAudit,
+    VlanAudit,
+)
 from lab.audit.without_plan import differences_without_plan
 from tests.unit.audit.made_fabric import STATE, TOPOLOGY
 
@@ -16,11 +22,11 @@ UNTAGGED = ("PVID", "Egress Untagged")
 
 
 def differing(
-    vlans: tuple[VlanAudit, ...], *addresses: str, without: str = "", leaves: str = "1"
+    vlans: tuple[VlanAudit, ...], *addresses: str, without: str = "", leaves: str = "1", removed: str = ""
 ) -> list[tuple[str, str, str]]:
     """What differs if h5's port has these VLANs: hosts are in VLAN 10 or 20, each with a gateway at each leaf.
 
-    ``without`` is an address that is missing at these leaves.
+    ``without`` is an address that is missing at these leaves. ``removed`` is the port if it is in no bridge.
     """
     nodes = dict(STATE.nodes)
     for number in range(1, 9):
@@ -32,15 +38,17 @@ def differing(
     for leaf in range(1, 5):
         node = nodes[f"leaf{leaf}"]
         ports = {f"swp{port + 2}": 2 * leaf - 2 + port for port in (1, 2)}
+        joined = {port for port, host in ports.items() if host != 5 or port != removed}
         nodes[node.name] = replace(
             node,
             interfaces=(
-                *(replace(each, master="bridge") if each.name in ports else each for each in node.interfaces),
+                *(replace(each, master="bridge") if each.name in joined else each for each in node.interfaces),
+                InterfaceAudit("bridge", "bridge", True, True, 9000, "", "", 1000),
                 *(InterfaceAudit(f"vlan{vlan}", "vlan", True, True, 9000, "", "", 1000, {"id": str(vlan)})
                   for vlan in (10, 20)),
             ),
             addresses=(
-                *node.addresses,
+                *(each for each in node.addresses if each.interface not in ports),
                 *(AddressAudit(f"vlan{vlan}", f"10.9.{vlan}.254/24", "global") for vlan in (10, 20)),
                 *(AddressAudit(f"vlan{vlan}", f"fd00:{vlan}::254/64", "global") for vlan in (10, 20)
                   if str(leaf) not in leaves or without != f"fd00:{vlan}::254/64"),
@@ -116,3 +124,52 @@ def test_the_entry_of_a_port_s_own_mac_follows_its_vlan(vlan: str, named: list[s
     found = compare(leaf(20, vlan), leaf(10, "10"))
     assert [each.object for each in found if each.kind == "fdb"] == named
     assert [each.object for each in found if each.kind == "vlan"] == ["vlan 10 swp3", "vlan 20 swp3"]
+
+
+def bridged_ports(removed: str = "", *, routed: str = "", ipv6: str = "") -> list[tuple[str, str, str, str]]:
+    """What differs if all hosts are in one network, and each leaf's ports to them in a bridge, apart from two.
+
+    One was removed from its bridge, and the other has an address. IPv6 is off on all ports to hosts except ``ipv6``.
+    """
+    nodes = dict(STATE.nodes)
+    for number in range(1, 9):
+        own = (AddressAudit("eth1", f"10.9.10.{number}/24", "global"),)
+        nodes[f"h{number}"] = replace(nodes[f"h{number}"], addresses=own, routes=())
+    for leaf in (f"leaf{number}" for number in range(1, 5)):
+        node = nodes[leaf]
+        joined = {port for port in ("swp3", "swp4") if f"{leaf}:{port}" not in {removed, routed}}
+        off = {f"net.ipv6.conf.{port}.disable_ipv6": f"{leaf}:{port}" != ipv6 for port in ("swp3", "swp4")}
+        nodes[leaf] = replace(
+            node,
+            interfaces=(
+                *(replace(each, master="br0") if each.name in joined else each for each in node.interfaces),
+                InterfaceAudit("br0", "bridge", True, True, 9000, "", "", 1000),
+            ),
+            addresses=tuple(each for each in node.addresses if each.interface not in {"swp3", "swp4"}),
+            sysctls=(*node.sysctls, *(SysctlAudit(name, str(int(value))) for name, value in off.items())),
+        )
+    if routed:
+        leaf, _, port = routed.partition(":")
+        more = AddressAudit(port, "10.9.10.254/24", "global")
+        nodes[leaf] = replace(nodes[leaf], addresses=(*nodes[leaf].addresses, more))
+    found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+    return [(each.node, each.object, each.value, each.expected) for each in found]
+
+
+@pytest.mark.parametrize("ipv6", ["", "leaf2:swp4"])
+def test_a_port_that_was_removed_from_its_bridge_is_named(ipv6: str) -> None:
+    assert bridged_ports() == []
+    assert bridged_ports("leaf2:swp4", ipv6=ipv6) == [("leaf2", "interface swp4", "none", "br0")]
+
+
+def test_sysctls_of_a_routed_port_are_not_compared_with_those_of_bridged_ones() -> None:
+    assert bridged_ports(routed="leaf2:swp4", ipv6="leaf2:swp4") == []
+    sysctl = "sysctl net.ipv6.conf.swp3.disable_ipv6"
+    assert bridged_ports(routed="leaf2:swp4", ipv6="leaf3:swp3") == [("leaf3", sysctl, "0", "1")]
+
+
+def test_the_vlan_of_a_removed_port_is_named_as_well() -> None:
+    assert [each[:2] for each in differing((), removed="swp3")] == [
+        ("leaf3", "vlan 10 swp3"),
+        ("leaf3", "interface swp3"),
+    ]

@@ -8,8 +8,7 @@ from tests.fabric.command import TOPOLOGIES, rocelab
 from tests.vm.tenants import assert_healthy
 
 pytestmark = [pytest.mark.vm, pytest.mark.long, pytest.mark.timeout(900)]
-# Not multicast: h4 is in no network there. Its routed port has another value of an IPv6 sysctl than bridged ones.
-SHAPES = ("flood", "four-spines", "l2vni", "multihomed", "one-spine", "roce-tenant", "vlans")
+SHAPES = ("flood", "four-spines", "l2vni", "multicast", "multihomed", "one-spine", "roce-tenant", "vlans")
 
 
 @pytest.mark.parametrize("shape", SHAPES)
