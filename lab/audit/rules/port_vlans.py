@@ -18,11 +18,11 @@ from lab.audit.rules.route_rules import gateways_of, ports_of
 from lab.audit.rules.route_widths import RULE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from ipaddress import IPv4Network, IPv6Network
 
     from lab.audit.audited import FabricAudit, NodeAudit
-    from lab.audit.objects.kernel_objects import InterfaceAudit
+    from lab.audit.objects.kernel_objects import AddressAudit, InterfaceAudit
     from lab.audit.placement import FabricRoles
 
 _USUAL_PRIORITY: Final = "32768"
@@ -36,25 +36,22 @@ def of_vlans(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]
     """Yield switch ports in a VLAN with other networks than those of the host behind it, and ports in no VLAN.
 
     The right VLAN is the only one whose gateways are in the networks of the host. If that is known from one address
-    only, the address can be the wrong one as well. Ports with tagged VLANs only are left out.
+    only, the address can be the wrong one as well. Ports with tagged VLANs only are left out. A port in no VLAN, or
+    that was removed from its bridge, can also have the VLAN of other hosts.
     """
     gateways = _networks_of_gateways(state, placement)
-    removed = _ports_outside(state, placement)
-    ports = [
-        (name, each.name) for name, node in state.nodes.items() for each in node.interfaces
-        if gateways and (each.master or (name, each.name) in removed) and _is_to_a_host(name, each.name, placement)
-    ]  # fmt: skip
+    ports = (*_bridged_ports(state, placement), *_ports_outside(state, placement))
     having = {port: _vlans_of(*port, state) for port in ports}
-    usual = Counter(any("PVID" in each.flags for each in vlans) for vlans in having.values())
+    others = _networks_of_hosts(having, state, placement)
     for (name, port), vlans in having.items():
         peer = placement.peers[name, port]
-        host = state.nodes.get(peer.node)
-        own = [each for each in host.addresses if each.interface == peer.interface] if host is not None else []
-        own = [each for each in own if each.scope == "global"]
+        own = [each for each in _addresses_behind((name, port), state, placement) if each.interface == peer.interface]
         mine = [ip_interface(each.address).network for each in own]
         pvid = next((each for each in vlans if "PVID" in each.flags), None)
         fits = [vlan for vlan, known in gateways.items() if any(map(known.__contains__, mine))]
-        if len(fits) != 1 or (pvid is None and (vlans or not is_of_most(usual[True], len(ports)))):
+        if not vlans and not fits:
+            fits = [vlan for vlan, known in others.items() if any(map(known.__contains__, mine))]
+        if len(fits) != 1 or (pvid is None and (vlans or not others)):
             continue
         if pvid is not None and (pvid.vlan not in gateways or pvid.vlan == fits[0]):
             continue
@@ -77,23 +74,27 @@ def of_removed_ports(state: FabricAudit, placement: FabricRoles) -> Iterator[Dif
 
 def _ports_outside(state: FabricAudit, placement: FabricRoles) -> dict[tuple[str, str], tuple[InterfaceAudit, str]]:
     """Return the ports that were removed from a bridge, by node and port, with the usual name of the bridge."""
-    ports = {
-        (name, each.name): each for name, node in state.nodes.items() for each in node.interfaces
-        if _is_to_a_host(name, each.name, placement)
-    }  # fmt: skip
-    bridges = {
-        (name, each.name) for name, node in state.nodes.items() for each in node.interfaces if each.kind == "bridge"
-    }  # fmt: skip
-    members = {slot: each.master for slot, each in ports.items() if (slot[0], each.master) in bridges}
+    members = _bridged_ports(state, placement)
     networks = {network for slot in members for network in _networks_behind(slot, state, placement)}
     networks = networks.union(*_networks_of_gateways(state, placement).values())
     found: dict[tuple[str, str], tuple[InterfaceAudit, str]] = {}
-    for slot, each in ports.items():
-        if not members or each.master or _is_routed(each.name, state.nodes[slot[0]]):
-            continue
-        if networks.intersection(_networks_behind(slot, state, placement)):
-            here = [bridge for (name, _), bridge in members.items() if name == slot[0]]
-            found[slot] = each, Counter(here or members.values()).most_common(1)[0][0]
+    for name, node in state.nodes.items() if members else ():
+        for each in node.interfaces:
+            if each.master or not _is_to_a_host(name, each.name, placement) or _is_routed(each.name, node):
+                continue
+            if networks.intersection(_networks_behind((name, each.name), state, placement)):
+                here = [bridge for (switch, _), bridge in members.items() if switch == name]
+                found[name, each.name] = each, Counter(here or members.values()).most_common(1)[0][0]
+    return found
+
+
+def _bridged_ports(state: FabricAudit, placement: FabricRoles) -> dict[tuple[str, str], str]:
+    """Return the bridge of each switch port to a host that is in one."""
+    found: dict[tuple[str, str], str] = {}
+    for name, node in state.nodes.items():
+        bridges = {each.name for each in node.interfaces if each.kind == "bridge"}
+        ports = [each for each in node.interfaces if _is_to_a_host(name, each.name, placement)]
+        found |= {(name, each.name): each.master for each in ports if each.master in bridges}
     return found
 
 
@@ -105,13 +106,19 @@ def _is_routed(port: str, node: NodeAudit) -> bool:
 
 
 def _networks_behind(
-    slot: tuple[str, str], state: FabricAudit, placement: FabricRoles
+    slot: tuple[str, str], state: FabricAudit, placement: FabricRoles, *, tagged: bool = True
 ) -> set[IPv4Network | IPv6Network]:
-    """Return the networks of the host's interface behind a switch port, and of its VLANs."""
+    """Return the networks of the host's interface behind a switch port, and of its VLANs if these are ``tagged``."""
+    found = _addresses_behind(slot, state, placement)
+    return {ip_interface(each.address).network for each in found if tagged or "." not in each.interface}
+
+
+def _addresses_behind(slot: tuple[str, str], state: FabricAudit, placement: FabricRoles) -> list[AddressAudit]:
+    """Return the addresses of the host's interface behind a switch port, and of its VLANs, like ``eth1.30``."""
     peer = placement.peers[slot]
     host = state.nodes.get(peer.node)
     own = [each for each in host.addresses if each.scope == "global"] if host is not None else []
-    return {ip_interface(each.address).network for each in own if each.interface.split(".")[0] == peer.interface}
+    return [each for each in own if each.interface.split(".")[0] == peer.interface]
 
 
 def of_gateway_addresses(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
@@ -174,6 +181,18 @@ def _networks_of_gateways(state: FabricAudit, placement: FabricRoles) -> dict[in
         for each in node.addresses:
             if each.scope == "global" and each.interface in tags:
                 found[tags[each.interface]].add(ip_interface(each.address).network)
+    return dict(found)
+
+
+def _networks_of_hosts(
+    having: Mapping[tuple[str, str], Sequence[VlanAudit]], state: FabricAudit, placement: FabricRoles
+) -> dict[int, set[IPv4Network | IPv6Network]]:
+    """Return the networks of the hosts whose ports are in a VLAN without a tag, for each of these VLANs."""
+    found: dict[int, set[IPv4Network | IPv6Network]] = defaultdict(set)
+    for slot, vlans in having.items():
+        for each in vlans:
+            if "PVID" in each.flags:
+                found[each.vlan] |= _networks_behind(slot, state, placement, tagged=False)
     return dict(found)
 
 

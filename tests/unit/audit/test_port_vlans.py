@@ -126,10 +126,13 @@ def test_the_entry_of_a_port_s_own_mac_follows_its_vlan(vlan: str, named: list[s
     assert [each.object for each in found if each.kind == "vlan"] == ["vlan 10 swp3", "vlan 20 swp3"]
 
 
-def bridged_ports(removed: str = "", *, routed: str = "", ipv6: str = "") -> list[tuple[str, str, str, str]]:
+def bridged_ports(
+    removed: str = "", *, routed: str = "", ipv6: str = "", tags: bool = False, untagged: str = ""
+) -> list[tuple[str, str, str, str]]:
     """What differs if all hosts are in one network, and each leaf's ports to them in a bridge, apart from two.
 
     One was removed from its bridge, and the other has an address. IPv6 is off on all ports to hosts except ``ipv6``.
+    With ``tags``, all bridged ports are in VLAN 10 except ``untagged``. No switch has a gateway.
     """
     nodes = dict(STATE.nodes)
     for number in range(1, 9):
@@ -142,11 +145,12 @@ def bridged_ports(removed: str = "", *, routed: str = "", ipv6: str = "") -> lis
         nodes[leaf] = replace(
             node,
             interfaces=(
-                *(replace(each, master="br0") if each.name in joined else each for each in node.interfaces),
-                InterfaceAudit("br0", "bridge", True, True, 9000, "", "", 1000),
+                *(replace(each, master="bridge") if each.name in joined else each for each in node.interfaces),
+                InterfaceAudit("bridge", "bridge", True, True, 9000, "", "", 1000),
             ),
             addresses=tuple(each for each in node.addresses if each.interface not in {"swp3", "swp4"}),
             sysctls=(*node.sysctls, *(SysctlAudit(name, str(int(value))) for name, value in off.items())),
+            vlans=tuple(VlanAudit(port, 10, UNTAGGED) for port in joined if tags and f"{leaf}:{port}" != untagged),
         )
     if routed:
         leaf, _, port = routed.partition(":")
@@ -159,7 +163,7 @@ def bridged_ports(removed: str = "", *, routed: str = "", ipv6: str = "") -> lis
 @pytest.mark.parametrize("ipv6", ["", "leaf2:swp4"])
 def test_a_port_that_was_removed_from_its_bridge_is_named(ipv6: str) -> None:
     assert bridged_ports() == []
-    assert bridged_ports("leaf2:swp4", ipv6=ipv6) == [("leaf2", "interface swp4", "none", "br0")]
+    assert bridged_ports("leaf2:swp4", ipv6=ipv6) == [("leaf2", "interface swp4", "none", "bridge")]
 
 
 def test_sysctls_of_a_routed_port_are_not_compared_with_those_of_bridged_ones() -> None:
@@ -173,3 +177,12 @@ def test_the_vlan_of_a_removed_port_is_named_as_well() -> None:
         ("leaf3", "vlan 10 swp3"),
         ("leaf3", "interface swp3"),
     ]
+
+
+@pytest.mark.parametrize("port", ["leaf2:swp4", "leaf4:swp3"])
+def test_without_gateways_a_port_in_no_vlan_has_that_of_other_hosts(port: str) -> None:
+    assert bridged_ports(tags=True) == []
+    leaf, _, name = port.partition(":")
+    lost = (leaf, f"vlan 10 {name}", "absent", "present: flags PVID, Egress Untagged")
+    assert bridged_ports(tags=True, untagged=port) == [lost]
+    assert bridged_ports(port, tags=True) == [lost, (leaf, f"interface {name}", "none", "bridge")]
