@@ -98,10 +98,11 @@ def _near(holder: Any, at: Any, _: Sequence[Place], rng: random.Random) -> None:
             [value + 1, value - 1, -value, value * 1000, value * 10**9, value / 3, str(value), [value], 0]
         )
     elif isinstance(value, str):
-        holder[at] = _mistyped(value, rng)
+        holder[at] = mistyped(value, rng)
 
 
-def _mistyped(word: str, rng: random.Random) -> str:
+def mistyped(word: str, rng: random.Random) -> str:
+    """``word`` with one typing error."""
     at = rng.randrange(len(word) + 1)
     return rng.choice(
         [
@@ -124,7 +125,7 @@ def _drop(holder: Any, at: Any, _: Sequence[Place], __: random.Random) -> None:
 
 def _rename(holder: Any, at: Any, _: Sequence[Place], rng: random.Random) -> None:
     if isinstance(holder, dict) and at != "":
-        new = rng.choice([_mistyped(str(at), rng), rng.choice(_KEYS), rng.choice([1, None, True, 1.5])])
+        new = rng.choice([mistyped(str(at), rng), rng.choice(_KEYS), rng.choice([1, None, True, 1.5])])
         items = [(new if key == at else key, value) for key, value in holder.items()]
         holder.clear()
         holder.update(items)

@@ -104,7 +104,11 @@ def parse(text: str) -> list[Comparison]:
             )
         found.append(
             Comparison(
-                text=part.strip(), figure=match[1], arguments=tuple(arguments), operator=match[3], bound=match[4]
+                text=" ".join(part.split()),
+                figure=match[1],
+                arguments=tuple(arguments),
+                operator=match[3],
+                bound=match[4],
             )
         )
     return found
@@ -115,8 +119,10 @@ def judge(comparison: Comparison, seen: FigureValue) -> ExpectationResult:
     try:
         bound = _READERS[seen.unit](comparison.bound)
     except ValueError as error:
-        what = f"a {seen.unit}" if seen.unit is not ExpectationUnit.NUMBER else "a plain number"
-        raise UsageError(f"{comparison.text}: {comparison.figure} is {what}", str(error)) from error
+        what, remedy = f"a {seen.unit}", str(error)
+        if seen.unit is ExpectationUnit.NUMBER:
+            what, remedy = "a plain number", f"write a number in place of {comparison.bound}"
+        raise UsageError(f"{comparison.text}: {comparison.figure} is {what}", remedy) from error
     if seen.value is None:
         return ExpectationResult(
             expected=comparison.text, verdict=ExpectationVerdict.UNKNOWN, value=None, seen=seen.why

@@ -72,7 +72,7 @@ def test_judgements(
     [
         ("goodput > 90MB", ExpectationUnit.RATE, "goodput > 90MB: goodput is a rate"),
         ("goodput > 90Mbps", ExpectationUnit.RATE, "can mean bits, or bytes"),
-        ("drops == 1KB", ExpectationUnit.NUMBER, "drops is a plain number"),
+        ("drops == 1KB", ExpectationUnit.NUMBER, "drops is a plain number: write a number in place of 1KB"),
         ("p99 < 1Mbit", ExpectationUnit.SECONDS, "p99 is a time"),
     ],
 )
@@ -82,3 +82,7 @@ def test_a_unit_that_the_figure_has_not_is_refused_though_nothing_was_measured(
     for value in (1.0, None):
         with pytest.raises(UsageError, match=told):
             judge(only(text), FigureValue(value, unit))
+
+
+def test_a_line_break_in_an_expectation_is_a_blank_in_its_verdict() -> None:
+    assert [each.text for each in parse("goodput(h1,\nh4) >=\t1")] == ["goodput(h1, h4) >= 1"]
