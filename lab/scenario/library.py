@@ -7,23 +7,23 @@ import inspect
 import re
 import sys
 from dataclasses import replace
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from lab.errors import InvalidInput, Problem, UsageError
 from lab.model.values.suggest import suggest
 from lab.scenario import relocation
-from lab.scenario.api import Scenario, named
-from lab.scenario.challenges.story_answer import LEVELS, RUNGS
+from lab.scenario.api import Parameters, Scenario, named
+from lab.scenario.challenges.story_answer import LEVELS, RUNGS, StoryAnswer
 from lab.shipped import shipped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
     from typing import Any
 
     from lab.model.topology import Topology
-    from lab.scenario.challenges.story_answer import StoryAnswer
 
 OWN: Final = shipped("scenarios")
 """The folder of rocelab's own scenarios."""
@@ -49,7 +49,46 @@ def find(name: str, folder: Path = OWN) -> Scenario[Any]:
     scenario = getattr(module, "SCENARIO", None)
     if not isinstance(scenario, Scenario):
         raise InvalidInput(str(file), [Problem("SCENARIO", "is missing", "end with SCENARIO = Scenario(...)")])
+    if problems := list(_wrong_types(scenario)):
+        raise InvalidInput(str(file), problems)
     return scenario
+
+
+def _wrong_types(scenario: Scenario[Any]) -> Iterator[Problem]:
+    """Yield a problem for each field of another type, for example ``checks=(lossless)`` without a comma."""
+    for field, has_type, form in (
+        ("name", _is_text, "a text"),
+        ("topology", _is_text, "the name of a file"),
+        (
+            "parameters",
+            lambda value: isinstance(value, type) and issubclass(value, Parameters),
+            "a class of Parameters",
+        ),
+        ("run", inspect.isfunction, "a function"),
+        ("checks", partial(_is_tuple, of=_has_name), "functions: (lossless,)"),
+        ("captures", partial(_is_tuple, of=_is_text), 'links: ("h1--leaf1",)'),
+        ("answer", _is_answer, "StoryAnswer(...), with tuples for where and hints"),
+    ):
+        if not has_type(getattr(scenario, field)):
+            yield Problem(f"SCENARIO.{field}", "has a wrong type", f"write {form}")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _has_name(value: object) -> bool:
+    return callable(value) and hasattr(value, "__name__")
+
+
+def _is_answer(value: object) -> bool:
+    if not isinstance(value, StoryAnswer):
+        return value is None
+    return _is_tuple(value.where, of=_is_text) and _is_tuple(value.hints, of=_is_text)
+
+
+def _is_tuple(value: object, *, of: Callable[[object], bool]) -> bool:
+    return isinstance(value, list | tuple) and all(map(of, value))
 
 
 def find_at(name: str, at: str, topology: Topology, folder: Path = OWN) -> Scenario[Any]:
@@ -156,9 +195,8 @@ def _loaded(file: Path, moved: relocation.Relocation | None = None, at: str = ""
     except Exception as error:
         del sys.modules[known]
         line = getattr(error, "lineno", None) or _line_of(error, file)
-        raise InvalidInput(
-            str(file), [Problem(path="", message=f"{type(error).__name__}: {error}", remedy="mend it", line=line)]
-        ) from error
+        message = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InvalidInput(str(file), [Problem(path="", message=message, remedy="mend it", line=line)]) from error
     return module
 
 

@@ -81,7 +81,13 @@ def test_a_folder_of_ones_own(tmp_path: Path) -> None:
         ('    """None."""\n', '    """None."""\n\n    x: int\n', "Params.x: has no default"),
         ("    pass\n", "    pass\n" + "#\n" * 180, "lines; shorten it to 180"),
         ("SCENARIO = ", "OTHER = ", "SCENARIO: is missing; end with SCENARIO = Scenario(...)"),
+        ("(true,)", "(true)", "SCENARIO.checks: has a wrong type; write functions: (lossless,)"),
+        ('Scenario("still-life"', "Scenario(7", "SCENARIO.name: has a wrong type; write a text"),
+        ("Params, run", "Params(), run", "SCENARIO.parameters: has a wrong type; write a class of Parameters"),
+        ("(true,))", "(true,), answer='leaf1')", "SCENARIO.answer: has a wrong type; write StoryAnswer(...), with"),
+        ("(true,))", "(true,), captures=('h1--leaf1'))", "SCENARIO.captures: has a wrong type; write links: ("),
         ("    pass\n", "    pas s\n", "SyntaxError: "),
+        ("def true", "raise ValueError('two\\nlines')\n\n\ndef true", "ValueError: two lines; mend it"),
         ("def true", "1 / 0\n\n\ndef true", "ZeroDivisionError: division by zero; mend it"),
     ],
 )
