@@ -129,5 +129,5 @@ def _usage_error(misuse: MisusedCommand, invocation: Invocation) -> UsageError:
     extra = _EXTRA.fullmatch(message)
     options = [name for each in misuse.ctx.command.params for name in each.opts] if misuse.ctx is not None else []
     if extra and "--fabric" in options and all(name.startswith("-") for name in options):
-        remedy = f"a fabric is an option: {command} --fabric {extra['word']}"
+        remedy = f"a fabric is an option: {command} --fabric {extra['word'].removesuffix('.yaml').rpartition('/')[2]}"
     return UsageError(f"{command}: {message[:1].lower()}{message[1:]}", remedy)

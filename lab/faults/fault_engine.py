@@ -196,7 +196,7 @@ def _numbered(entries: Sequence[Entry], number: int) -> Entry:
         if entry.number == number:
             return entry
     known = ", ".join(f"{entry.number} ({entry})" for entry in entries)
-    raise UsageError(f"there is no fault {number}", f"there is {known}" if known else "there is none")
+    raise UsageError(f"there is no fault {number}", f"there is {known}" if known else "no fault is injected")
 
 
 def fault_of(fabric: Fabric, entry: Entry) -> Fault[Any]:

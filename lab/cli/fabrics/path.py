@@ -112,6 +112,8 @@ def _station(fabric: Fabric, name: str) -> Station:
     node, _, interface = name.partition(":")
     hosts = [host.name for host in fabric.topology.hosts]
     if node not in hosts:
+        if node in fabric.plan:
+            raise UsageError(f"{node} is a switch", f"hosts are {', '.join(hosts)}")
         raise UsageError(
             f"no host {node!r} in fabric {fabric.name}", suggest(node, hosts, f"there is {', '.join(hosts)}")
         )

@@ -12,7 +12,7 @@ from lab.cli.kit.complete import run_names
 from lab.cli.kit.output import JsonFlag, print_json, stderr, stdout, table
 from lab.cli.kit.run_name import folder_of
 from lab.cli.tables import verdict_table
-from lab.errors import InvalidInput, Problem
+from lab.errors import InvalidInput, Problem, UsageError
 from lab.faults.fault_request import parse_words
 from lab.faults.parameters import listed
 from lab.model.load import read_topology
@@ -43,10 +43,18 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="See scenario ls.", au
 Folder = Annotated[Path, typer.Option("--path", metavar="DIR", help="A folder of your own scenarios.")]
 
 
+def _names(folder: Path) -> list[str]:
+    """Return the names of the scenarios in a folder; UsageError if there is none."""
+    found = library.names(folder)
+    if not found:
+        raise UsageError(f"no scenario in {folder}", "name a folder of Python files; rocelab examples copy has some")
+    return found
+
+
 @app.command("ls")
 def list_(path: Folder = library.OWN, as_json: JsonFlag = False) -> None:
     """List the scenarios of a folder."""
-    found = [library.find(name, path) for name in library.names(path)]
+    found = [library.find(name, path) for name in _names(path)]
     if as_json:
         print_json([{"name": each.name, "title": each.title, "topology": each.topology} for each in found])
     else:
@@ -90,7 +98,7 @@ def lint(
 ) -> None:
     """Check the form of scenarios without running them."""
     problems = []
-    for name in names or library.names(path):
+    for name in names or _names(path):
         problems += [
             Problem(
                 path=f"{name} {problem.path}".strip(),

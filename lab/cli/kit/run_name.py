@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 def folder_of(run: str) -> Path:
     """Return the directory that RUN names: a path, or a name in recordings/.
 
-    Another directory of that name in the current one, which is no recording, hides none in recordings/.
+    A file or another directory of that name in the current one, which is no recording, hides none in recordings/.
     """
     path, kept = Path(run), Path("recordings") / run
     if "/" in run or Folder(path).about.is_file():
         return path
-    return path if path.is_dir() and not kept.is_dir() else kept
+    return path if path.exists() and not kept.is_dir() else kept
 
 
 def file_stems(runs: Sequence[Path], reserved: Collection[str] = ()) -> list[str]:

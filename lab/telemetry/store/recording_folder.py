@@ -176,6 +176,8 @@ def invalid(path: Path, message: str, remedy: str = "record it again") -> Invali
 
 def read_about(folder: Folder) -> dict[str, Any]:
     """Read ``recording.json``; UsageError without a recording, InvalidInput if it is damaged or unsupported."""
+    if folder.path.is_file():
+        raise UsageError(f"{folder.path} is a file, and no recording", "name a folder: rocelab record ls lists them")
     if not folder.path.is_dir():
         raise UsageError(f"no recording {folder.path}", "rocelab record ls lists the recordings")
     _require_files([folder.about])

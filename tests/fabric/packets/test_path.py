@@ -81,7 +81,7 @@ def test_a_flow_takes_the_path_that_is_told() -> None:
     ("words", "told"),
     [
         (("h1", "h99"), "no host 'h99' in fabric paths"),
-        (("h1", "leaf1"), "no host 'leaf1'"),
+        (("h1", "leaf1"), "leaf1 is a switch: hosts are h1"),
         (("h1", "h1"), "are the same host"),
         (("h1:eth7", "h2"), "no interface 'eth7' on h1: it has eth1"),
         (("h1", "h2", "--sport", "70000"), "out of range"),

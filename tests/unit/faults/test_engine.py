@@ -161,7 +161,7 @@ def test_a_host_that_computes_slowly_slows_jobs_that_start_meanwhile(fabric: Fab
 def test_what_changes_nothing_and_what_is_not_there_are_told(ran: Running, fabric: Fabric) -> None:
     with pytest.raises(UsageError, match="port-config changes nothing at h1: rocelab qos show"):
         fault_engine.inject(fabric, FaultRequest("port-config", "h1", {"set": "pfc.rx=true"}))
-    with pytest.raises(UsageError, match="there is no fault 7: there is none"):
+    with pytest.raises(UsageError, match="there is no fault 7: no fault is injected"):
         fault_engine.heal(fabric, [7])
     fault_engine.inject(fabric, DEAF)
     with pytest.raises(UsageError, match=r"there is no fault 7: there is 1 \(pauses-ignored at h1\)"):

@@ -31,7 +31,7 @@ def running(topology: Any) -> Any:
     ("name", "told"),
     [
         ("h9", "no host 'h9' in fabric tenant"),
-        ("leaf1", "no host 'leaf1' in fabric tenant"),
+        ("leaf1", "leaf1 is a switch: hosts are h1, h2"),
         ("10.0.0.99", "no host .10.0.0.99. in fabric tenant: there is h1, h2, h3"),
         ("h1:eth7", "no interface 'eth7' on h1"),
         ("h6:eth1", "no interface 'eth1' on h6"),

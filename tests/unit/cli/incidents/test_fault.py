@@ -74,7 +74,7 @@ def test_by_the_clock_it_says_how_often_it_came(ran: Running) -> None:
             "--every needs the duration of each repetition: add --for",
         ),
         (("heal",), "heal takes numbers, or --all: rocelab fault ls lists the numbers"),
-        (("heal", "3"), "there is no fault 3: there is none"),
+        (("heal", "3"), "there is no fault 3: no fault is injected"),
         (("show", "link-dawn"), "there is no kind of fault 'link-dawn': did you mean 'link-down'?"),
     ],
 )

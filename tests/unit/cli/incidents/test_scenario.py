@@ -31,6 +31,14 @@ def test_they_are_listed_and_shown() -> None:
     assert scenario("lint").exit_code == 0
 
 
+@pytest.mark.parametrize("command", ["ls", "lint"])
+def test_a_folder_without_scenarios_is_named(command: str, tmp_path: Path) -> None:
+    """A lint of nothing would find no problems."""
+    refused = scenario(command, "--path", str(tmp_path)).exception
+    assert isinstance(refused, LabError)
+    assert str(refused) == f"no scenario in {tmp_path}: name a folder of Python files; rocelab examples copy has some"
+
+
 def test_a_recording_is_judged_again(tmp_path: Path) -> None:
     good = incast(tmp_path).finished()
     judged = json.loads(scenario("judge", str(good), "--json").stdout)

@@ -243,14 +243,22 @@ def test_closed_standard_streams_are_no_traceback() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("down", "lab7"), ("status", "lab7"), ("lldp", "lab7"), ("congestion", "--for", "1s", "lab7")]
+    "words",
+    [
+        ("down", "lab7"),
+        ("status", "lab7"),
+        ("lldp", "lab7"),
+        ("congestion", "--for", "1s", "lab7"),
+        ("down", "lab7.yaml"),
+        ("down", "topologies/lab7.yaml"),
+    ],
 )
 def test_a_fabric_that_is_named_as_an_argument_is_an_option(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     code, _, err = failed(capsys, monkeypatch, *words)
     assert code == 2
-    assert f"a fabric is an option: rocelab {words[0]} --fabric lab7" in err
+    assert f"a fabric is an option: rocelab {words[0]} --fabric lab7\n" in err
 
 
 def test_a_file_that_root_may_read_alone_is_a_line(

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.cli.kit.run_name import file_stems
+from lab.cli.kit.run_name import file_stems, folder_of
+from lab.errors import UsageError
+from lab.telemetry.store.recording_folder import Folder, read_about
 
 
 @pytest.mark.parametrize(
@@ -23,3 +25,19 @@ from lab.cli.kit.run_name import file_stems
 )
 def test_each_has_a_name_of_its_own(runs: list[str], stems: list[str]) -> None:
     assert file_stems([Path(run) for run in runs], reserved={"index"}) == stems
+
+
+def test_a_file_in_place_of_a_recording_is_named_as_it_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It hides no recording of its name."""
+    monkeypatch.chdir(tmp_path)
+    Path("h1.pcapng").touch()
+    with pytest.raises(
+        UsageError, match=r"^h1\.pcapng is a file, and no recording: name a folder: rocelab record ls"
+    ):
+        read_about(Folder(folder_of("h1.pcapng")))
+    with pytest.raises(UsageError, match=r"^no recording recordings/h2\.pcapng: rocelab record ls"):
+        read_about(Folder(folder_of("h2.pcapng")))
+    Path("recordings/h1.pcapng").mkdir(parents=True)
+    assert folder_of("h1.pcapng") == Path("recordings/h1.pcapng")
