@@ -57,6 +57,17 @@ CONSERVATION_CAUSES: Final = (
         " with an acknowledgement.",
     ),
     Cause(
+        "link-reorder", "packets of a link overtake each other",
+        needs=(vanishing.overtakes,),
+        rival="link-delay",
+        tell="rocelab capture {peer} -o trouble.pcapng, rocelab analyze trouble.pcapng: PSNs out of order",
+        fix="replace what forwards the packets of {place} on several ways: a retimer, a media converter, or a bundle"
+        " that is balanced packet by packet",
+        words="The packets of a queue pair leave one end in order and arrive at the other in another one. Receivers"
+        " answer with NAKs, and all packets behind are sent again.",
+        fallback=True,
+    ),
+    Cause(
         "link-delay", "a path takes longer than others of as many hops",
         needs=(path_delays.a_path_is_slow,),
         rival="link-rate",

@@ -19,6 +19,8 @@ _LEAST: Final = 3.0
 """Packets that may be in flight between two readings, unless the samples show that there are fewer."""
 _MANY: Final = 20
 """The number of samples that show how much is in flight on a link: it arrives later, and what is lost does not."""
+_FEWEST: Final = 0.1
+"""Quantile of the packets on a link: what is there nearly always was lost before, or is the usual number."""
 _CERTAIN: Final = 0.5
 """Packets: less than one."""
 
@@ -48,6 +50,8 @@ class HopBalance:
     """Packets that entered and are not accounted for; negative if more left than entered."""
     slack: float
     """Packets that may be in flight, or between two readings. A smaller balance means nothing."""
+    held: float = 0.0
+    """The mean number of packets on a link in a window, beyond those that are nearly always there."""
 
     @property
     def lost(self) -> int:
@@ -81,6 +85,9 @@ def balance(kind: HopKind, place: str, entered: NDArray[np.int64], left: NDArray
     if kind is HopKind.LINK and len(open_packets) >= _MANY:
         fall = float(np.max(np.maximum.accumulate(open_packets) - open_packets))
         slack = min(slack, _CERTAIN + 2 * fall)
+    held = 0.0
+    if kind is HopKind.LINK and len(open_packets) >= _MANY:
+        held = float(np.maximum(0, open_packets - np.quantile(open_packets, _FEWEST)).mean())
     return HopBalance(
-        kind=kind, place=place, entered=int(entered[-1] - entered[0]), missing=missing, slack=slack,
+        kind=kind, place=place, entered=int(entered[-1] - entered[0]), missing=missing, slack=slack, held=held,
     )  # fmt: skip

@@ -26,6 +26,10 @@ _FOREVER: Final = 0.98
 """Share of a window. A port that is paused longer holds what waits in it."""
 _FEW: Final = 8
 """Packets. A host takes fewer than this without its RDMA device when a transfer ends."""
+_HELD: Final = 0.3
+"""Packets on a link, beyond its load. More are there only if some of them are late: without a fault, at most 0.03."""
+_STANDS_OUT: Final = 3.0
+"""How much more packets a link holds than any other one."""
 
 _VANISHES: Final = {
     HopKind.LINK: "packets sent into it do not arrive",
@@ -156,13 +160,38 @@ def _classes(facts: WindowFacts) -> Iterator[Location]:
 
 
 def _out_of_order(facts: WindowFacts) -> Iterator[Location]:
-    """Yield the NICs that miss packets although none vanished: they were overtaken, or came too late."""
-    for nic, counters in facts.devices.items():
-        if count := counters.get("out_of_seq_request", 0):
-            seen = Evidence(
-                says="packets out of sequence, and none vanished on the way", of=nic, source="out_of_seq_request",
-                value=count, at=facts.end,
-            )  # fmt: skip
-            yield Location(
-                place=nic, effect=PacketEffect.REORDER, packets=count, of=counters.get("rcvd_pkts", 0), evidence=seen
-            )
+    """Yield the link that holds packets, or else the NICs that miss packets although none vanished.
+
+    Packets were overtaken, or came too late.
+    """
+    missed = {nic: count for nic, each in facts.devices.items() if (count := each.get("out_of_seq_request", 0))}
+    if missed and (link := _holding_link(facts)) is not None:
+        says = "packets out of sequence, and none vanished; packets stay on this link while others pass: a mean of"
+        seen = Evidence(says=says, of=link.place, source=link.kind.value, value=round(link.held, 1), at=facts.end)
+        yield Location(link.place, PacketEffect.REORDER, sum(missed.values()), link.entered, seen)
+        return
+    for nic, count in missed.items():
+        seen = Evidence(
+            says="packets out of sequence, and none vanished on the way", of=nic, source="out_of_seq_request",
+            value=count, at=facts.end,
+        )  # fmt: skip
+        received = facts.devices[nic].get("rcvd_pkts", 0)
+        yield Location(place=nic, effect=PacketEffect.REORDER, packets=count, of=received, evidence=seen)
+
+
+def _holding_link(facts: WindowFacts) -> HopBalance | None:
+    """Return the only link with more packets on it than it sends at once.
+
+    By Little's law, a link that sends all the time has one packet on it, and others the share of their load.
+    """
+    links = {hop.place: hop for hop in facts.hops if hop.kind is HopKind.LINK}
+    held = {place: hop.held - _load(facts, place.partition("--")[0]) for place, hop in links.items()}
+    most, *others = sorted(held, key=lambda place: -held[place]) or [""]
+    if not most or held[most] < _HELD or any(held[most] < _STANDS_OUT * held[each] for each in others[:1]):
+        return None
+    return links[most]
+
+
+def _load(facts: WindowFacts, port: str) -> float:
+    """Return the load of a port as a share of its rate; that of a full one if the rate is not known."""
+    return facts.port_load(port) if facts.rate(port) else 1.0

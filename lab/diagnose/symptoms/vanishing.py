@@ -37,6 +37,13 @@ def arrives_twice(facts: WindowFacts) -> Iterator[Sign]:
     return _signs(facts, PacketEffect.DUPLICATE, HopKind.LINK)
 
 
+def overtakes(facts: WindowFacts) -> Iterator[Sign]:
+    """RDMA devices miss packets although none vanishes, and one link holds packets while others pass."""
+    for each in locate(facts):
+        if each.effect is PacketEffect.REORDER and "--" in each.place:
+            yield Sign(each.place, (each.evidence,), _WEIGHT)
+
+
 def not_conserved(facts: WindowFacts) -> Iterator[Sign]:
     """Packets vanish or are duplicated at any hop, whatever the reason."""
     for each in locate(facts):

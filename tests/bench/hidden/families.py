@@ -39,6 +39,7 @@ _MEMBERS: Final = {
         "spine-as-bottleneck",
     ),
     "duplicate": ("link-duplicate",),
+    "reorder": ("link-reorder",),
     "delay": ("delay-differs", "link-delay",),
     "unnamed": ("silent-drop",),
     "host": ("straggler-host", "rail-misaligned-placement"),

@@ -8,15 +8,22 @@ from tests.unit.diagnose.made_facts import configured, facts
 RESENT = {"h5": {"out_of_seq_request": 60, "duplicate_request": 0}}
 
 
-def hop(kind: HopKind, place: str, missing: float, slack: float = 3.0) -> HopBalance:
+def hop(kind: HopKind, place: str, missing: float, slack: float = 3.0, held: float = 0.0) -> HopBalance:
     """A hop that 10,000 packets entered."""
-    return HopBalance(kind, place, 10_000, missing, slack)
+    return HopBalance(kind, place, 10_000, missing, slack, held)
 
 
 _HOPS = ((HopKind.SWITCH, "spine1"), (HopKind.NIC_RX, "h5:eth1"), (HopKind.NIC_TX, "h1:eth1"))
 _TWICE = "leaf1:swp1--spine1:swp1"
+_BESIDE = "leaf1:swp2--spine2:swp1"
 STRAY = {"leaf1:swp3/0": {"ignored": 40}}
 ZERO = configured("leaf1:swp3", "h1:eth1")
+
+
+def holding(*held: float) -> tuple[HopBalance, ...]:
+    """Two links that lose nothing, with so many packets on them."""
+    return tuple(hop(HopKind.LINK, link, 0, held=each) for link, each in zip((_TWICE, _BESIDE), held, strict=True))
+
 
 CASES = [
     *(
@@ -28,6 +35,11 @@ CASES = [
         "link-duplicate", _TWICE,
         facts({}, hops=(hop(HopKind.LINK, _TWICE, -100),), devices=RESENT),
         facts({}, hops=(hop(HopKind.LINK, _TWICE, -10),), devices=RESENT),
+    ),
+    (
+        "link-reorder", _TWICE,
+        facts({}, hops=holding(0.9, 0.2), devices=RESENT),
+        facts({}, hops=holding(0.9, 0.4), devices=RESENT),
     ),
     ("malformed-pfc", "h1:eth1", facts(STRAY, qos=ZERO, current=True), facts({}, qos=ZERO, current=True)),
 ]  # fmt: skip

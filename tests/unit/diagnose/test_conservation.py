@@ -305,6 +305,24 @@ def test_counted_drops_and_late_packets_have_a_place() -> None:
     assert (late.place, late.effect) == ("h5:eth1", PacketEffect.REORDER)
 
 
+@pytest.mark.parametrize(("overtaken", "seen"), [(0.0, False), (0.01, False), (0.3, True), (0.9, True)])
+def test_a_link_on_which_packets_are_overtaken_holds_more_than_one(overtaken: float, seen: bool) -> None:
+    """Each waits for ten others, and is counted where it arrives."""
+    chance = random.Random(2)
+    lost, held = 40, list[int]()
+    entered, left = list[int](), list[int]()
+    for number in range(RATE * SAMPLES):
+        held = [until for until in held if until > number]
+        if chance.random() < overtaken:
+            held.append(number + 10)
+        if number % RATE == 0:
+            entered.append(number + lost)
+            left.append(number - len(held))
+    found = balance(HopKind.LINK, "leaf1:swp1--spine1:swp1", np.array(entered), np.array(left))
+    assert found.lost == 0
+    assert (first(facts({}, hops=(found,), devices=RESENT))[0] == "link-reorder") is seen
+
+
 def lossy(sent: int, came: int, size: int, come_size: int) -> Lanes:
     """What left leaf1 for spine1, and what came."""
     left = {"tx_packets": sent, "tx_bytes": sent * size}
