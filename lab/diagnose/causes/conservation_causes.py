@@ -87,4 +87,14 @@ CONSERVATION_CAUSES: Final = (
         " NIC's own QPs are slower than all others.",
         fallback=True,
     ),
+    Cause(
+        "link-delay", "packets stay longer on a link than its rate and length explain",
+        needs=(path_delays.packets_stay_on_a_link,),
+        rival="link-rate",
+        tell="rocelab diagnose --probe --json: the delays; rocelab qos show {node}: whether a rate differs",
+        fix="compare {place} with its siblings: a longer fibre, a media converter, a retimer or a lower rate",
+        words="The number of packets on a link, divided by their rate, is the time of each (Little's law). QPs on"
+        " this link are slower, and those that change paths arrive out of order.",
+        fallback=True,
+    ),
 )  # fmt: skip

@@ -19,8 +19,8 @@ _LEAST: Final = 3.0
 """Packets that may be in flight between two readings, unless the samples show that there are fewer."""
 _MANY: Final = 20
 """The number of samples that show how much is in flight on a link: it arrives later, and what is lost does not."""
-_FEWEST: Final = 0.1
-"""Quantile of the packets on a link: what is there nearly always was lost before, or is the usual number."""
+_LOWEST: Final = 2
+"""The number of readings that may be lower: the sampler was interrupted between both ends."""
 _CERTAIN: Final = 0.5
 """Packets: less than one."""
 
@@ -51,7 +51,9 @@ class HopBalance:
     slack: float
     """Packets that may be in flight, or between two readings. A smaller balance means nothing."""
     held: float = 0.0
-    """The mean number of packets on a link in a window, beyond those that are nearly always there."""
+    """The mean number of packets on a link in a window, beyond those that are always there: they were lost before."""
+    usual: float = 0.0
+    """Their median."""
 
     @property
     def lost(self) -> int:
@@ -85,9 +87,11 @@ def balance(kind: HopKind, place: str, entered: NDArray[np.int64], left: NDArray
     if kind is HopKind.LINK and len(open_packets) >= _MANY:
         fall = float(np.max(np.maximum.accumulate(open_packets) - open_packets))
         slack = min(slack, _CERTAIN + 2 * fall)
-    held = 0.0
+    held = usual = 0.0
     if kind is HopKind.LINK and len(open_packets) >= _MANY:
-        held = float(np.maximum(0, open_packets - np.quantile(open_packets, _FEWEST)).mean())
+        there = open_packets - max(0, int(np.sort(open_packets)[_LOWEST]))
+        held, usual = float(np.maximum(0, there).mean()), float(np.median(there))
     return HopBalance(
-        kind=kind, place=place, entered=int(entered[-1] - entered[0]), missing=missing, slack=slack, held=held,
+        kind=kind, place=place, entered=int(entered[-1] - entered[0]), missing=missing, slack=slack,
+        held=held, usual=usual,
     )  # fmt: skip

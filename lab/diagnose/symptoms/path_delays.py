@@ -10,6 +10,8 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from lab.diagnose.conservation.hop_balance import HopKind
+from lab.diagnose.conservation.locations import is_resent
 from lab.diagnose.symptom import Evidence, Sign
 
 if TYPE_CHECKING:
@@ -34,6 +36,10 @@ _SMALL_BITS: Final = 8 * (96 + 38)
 """A small packet of a sweep, with Ethernet's header, checksum, preamble and gap (IEEE 802.3 section 4.2.3)."""
 _CERTAIN: Final = 0.9
 _US: Final = 1e6
+_MEDIAN: Final = 0.5
+"""Packets that a late link has on it in most samples, beyond its load. Without a fault, there are none."""
+_HELD_SURE: Final = 0.7
+"""The place is certain. What is counted are all packets, so that the delay of a few is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +137,26 @@ def slow_paths(facts: WindowFacts) -> Iterator[Sign]:
     slow, _ = _divided(facts)
     if slow:
         yield Sign("", tuple(map(_line, slow)))
+
+
+def packets_stay_on_a_link(facts: WindowFacts) -> Iterator[Sign]:
+    """A link has more packets on it than its load and length explain.
+
+    By Little's law, the mean number divided by their rate is the time of a packet on the link.
+    """
+    if is_resent(facts):
+        return
+    for hop in facts.hops:
+        sender = hop.place.partition("--")[0]
+        config = facts.config(sender)
+        if hop.kind is not HopKind.LINK or config is None or not hop.entered or hop.missing > hop.slack:
+            continue
+        load = facts.port_load(sender)
+        late = (hop.held - load) * facts.seconds / hop.entered - config.delay
+        if hop.usual - load >= _MEDIAN and late >= _MORE:
+            says = f"{hop.held:.1f} packets on the link at a load of {load:.0%}, so that each takes so many us more"
+            seen = Evidence(says=says, of=hop.place, source=hop.kind.value, value=round(late * _US), at=facts.end)
+            yield Sign(hop.place, (seen,), _HELD_SURE)
 
 
 def _divided(facts: WindowFacts) -> tuple[list[_Slow], list[Swept]]:

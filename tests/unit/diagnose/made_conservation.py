@@ -8,15 +8,18 @@ from tests.unit.diagnose.made_facts import configured, facts
 RESENT = {"h5": {"out_of_seq_request": 60, "duplicate_request": 0}}
 
 
-def hop(kind: HopKind, place: str, missing: float, slack: float = 3.0, held: float = 0.0) -> HopBalance:
+def hop(
+    kind: HopKind, place: str, missing: float, slack: float = 3.0, *, held: float = 0.0, usual: float = 0.0
+) -> HopBalance:
     """A hop that 10,000 packets entered."""
-    return HopBalance(kind, place, 10_000, missing, slack, held)
+    return HopBalance(kind, place, 10_000, missing, slack, held, usual)
 
 
 _HOPS = ((HopKind.SWITCH, "spine1"), (HopKind.NIC_RX, "h5:eth1"), (HopKind.NIC_TX, "h1:eth1"))
 _TWICE = "leaf1:swp1--spine1:swp1"
 _BESIDE = "leaf1:swp2--spine2:swp1"
 STRAY = {"leaf1:swp3/0": {"ignored": 40}}
+UPLINK = configured("leaf1:swp1", "spine1:swp1")
 ZERO = configured("leaf1:swp3", "h1:eth1")
 
 
@@ -40,6 +43,11 @@ CASES = [
         "link-reorder", _TWICE,
         facts({}, hops=holding(0.9, 0.2), devices=RESENT),
         facts({}, hops=holding(0.9, 0.4), devices=RESENT),
+    ),
+    (
+        "link-delay", _TWICE,
+        facts({}, hops=(hop(HopKind.LINK, _TWICE, 0, held=0.95, usual=1.0),), qos=UPLINK),
+        facts({}, hops=(hop(HopKind.LINK, _TWICE, 0, held=0.95, usual=0.0),), qos=UPLINK),
     ),
     ("malformed-pfc", "h1:eth1", facts(STRAY, qos=ZERO, current=True), facts({}, qos=ZERO, current=True)),
 ]  # fmt: skip

@@ -365,3 +365,15 @@ def test_two_qps_that_share_an_uplink_by_chance_are_no_fault() -> None:
         "leaf1:swp3": {"pauses_out": 5, "resumes_out": 5}, "leaf1:swp4": {"pauses_out": 5, "resumes_out": 5},
     }  # fmt: skip
     assert [each.cause for each in diagnose(facts(lanes)).causes if each.fault] == []
+
+
+@pytest.mark.parametrize(("before", "late", "named"), [(0, True, True), (7, True, True), (0, False, False)])
+def test_a_link_with_a_packet_on_it_at_nearly_all_times_is_late(before: int, late: bool, named: bool) -> None:
+    """540 acknowledgements in 61 samples, as on a link with 5 ms more in a real recording. Seven were lost before."""
+    flying = np.where(np.isin(np.arange(61), (13, 18, 36)), 0, int(late)) + before
+    flying[20] = before - 3  # the sampler was interrupted
+    entered = np.linspace(0, 540, 61).astype(np.int64)
+    found = balance(HopKind.LINK, "leaf1:swp3--h1:eth1", entered, entered - flying)
+    there = facts({}, hops=(found,), qos=configured("leaf1:swp3", "h1:eth1"))
+    causes = [(each.cause, each.places) for each in diagnose(there).causes]
+    assert causes == ([("link-delay", ("leaf1:swp3--h1:eth1",))] if named else [])
