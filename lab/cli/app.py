@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _MEANT: Final = re.compile(r"\.? (?:Did you mean (?P<names>.*)\?|\(Possible options: (?P<options>.*)\))$", re.DOTALL)
 """The end of Typer's errors that suggest commands or options with a similar name."""
+_NO_COMMAND: Final = "No such command"
+"""The beginning of Typer's error about a group that lacks a command."""
 _EXTRA: Final = re.compile(r"Got unexpected extra argument(?:\(s\))? \((?P<word>\S+)\)")
 """Typer's error about one word too many."""
 
@@ -126,6 +128,8 @@ def _usage_error(misuse: MisusedCommand, invocation: Invocation) -> UsageError:
     similar = re.findall(r"[\w-]+", meant["names"] or meant["options"]) if meant else []
     names = " or ".join(map(repr, get_close_matches(message.split()[-1], similar, n=1) or similar))
     remedy = f"did you mean {names}?" if meant else f"{command} --help lists what it takes"
+    if not meant and message.startswith(_NO_COMMAND) and (entry := find_command(command.split()[1:])):
+        remedy = f"it has {', '.join(each.name for each in entry.below)}"
     extra = _EXTRA.fullmatch(message)
     options = [name for each in misuse.ctx.command.params for name in each.opts] if misuse.ctx is not None else []
     if extra and "--fabric" in options and all(name.startswith("-") for name in options):

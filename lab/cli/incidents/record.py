@@ -124,6 +124,8 @@ def list_recordings(output: Where = Path("recordings"), as_json: JsonFlag = Fals
     The state is recording, complete, interrupted by an error or a signal, incomplete because its recorder was killed,
     or damaged, with why.
     """
+    if output.is_file():
+        raise UsageError(f"{output} is a file", "name a folder of recordings with -o")
     found = [_listed(folder) for folder in sorted(output.glob("*")) if (folder / "recording.json").exists()]
     known = {entry["folder"] for entry in found}
     found += [entry for entry in map(_listed, _running()) if entry["folder"] not in known]

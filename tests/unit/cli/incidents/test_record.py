@@ -141,3 +141,10 @@ def test_what_lies_beside_recordings_is_no_recording(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
     assert listed(tmp_path) == {}
+
+
+def test_a_file_has_no_recordings(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    refused = CliRunner().invoke(app, ["record", "ls", "-o", str(file)]).exception
+    assert str(refused) == f"{file} is a file: name a folder of recordings with -o"

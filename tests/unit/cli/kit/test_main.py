@@ -127,6 +127,7 @@ def test_words_that_one_tries_first_are_answered(
         ("rmda bw h1 h4", "there is no command rmda: did you mean 'rdma'?"),
         ("frobnicate", "there is no command frobnicate: rocelab --help lists all commands"),
         ("fault injct x", "rocelab fault: no such command 'injct': did you mean 'inject'?"),
+        ("topology svg a.yaml", "rocelab topology: no such command 'svg': it has check, show, graph, schema, new"),
         ("vm checkpoint sav", "rocelab vm checkpoint: no such command 'sav': did you mean 'save'?"),
         ("status --fabrik x", "rocelab status: no such option: --fabrik: did you mean '--fabric'?"),
         ("rdma bw h1 h4 --par x", "rocelab rdma bw: no such option: --par: did you mean '--pair'?"),
