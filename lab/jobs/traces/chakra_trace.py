@@ -23,7 +23,7 @@ from lab.jobs.training_spec import MAX_COMPUTE, MAX_RANKS
 from lab.model.values.yamltext import show
 from lab.result_files import write_results
 from lab.shipped import PACKAGE
-from lab.units import format_size
+from lab.units import counted, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -82,7 +82,8 @@ def read_traces(path: Path, ranks: int | None = None) -> JobSchedule:
             raise UsageError(what, "leave out --ranks")
         files = _siblings(path, match[1])
     if not 2 <= len(files) <= MAX_RANKS:
-        raise UsageError(f"{path} has {ranks or len(files)} ranks", f"use 2 to {MAX_RANKS}: NAME.0.et, NAME.1.et")
+        have = counted(ranks or len(files), "rank")
+        raise UsageError(f"{path} has {have}", f"use 2 to {MAX_RANKS}: NAME.0.et, NAME.1.et")
     groups = _Groups(path.with_name(GROUPS), len(files))
     read = [_Trace(file, rank, groups).steps() for rank, file in enumerate(files)]
     numbers = sorted(set().union(*read))

@@ -188,6 +188,8 @@ def test_the_number_of_ranks_is_that_of_a_single_trace(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"has 1000000000000 ranks: use 2 to 64"):
         read_traces(file, 10**12)
     first = write(tmp_path / "job.0.et", node(1, COLL, SUM))
+    with pytest.raises(UsageError, match=r"job\.0\.et has 1 rank: use 2 to 64: NAME\.0\.et, NAME\.1\.et"):
+        read_traces(first)
     with pytest.raises(UsageError, match=r"--ranks is for one trace .*, and .*job\.0\.et is that of rank 0"):
         read_traces(first, 4)
 
