@@ -6,37 +6,34 @@ import contextlib
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
-
-Handler: TypeAlias = "Callable[[int, FrameType | None], object] | int | None"
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SOON: Final = 0.001
 """Seconds."""
 _CONTEXTLIB: Final = contextlib.contextmanager.__code__.co_filename
 
+_deferred: Final[list[int]] = []
+"""Signals that arrived in ``contextlib`` and are sent again soon. A child process has no timer, and none of these."""
+os.register_at_fork(after_in_child=_deferred.clear)
+
 
 @contextlib.contextmanager
 def handled(handle: Callable[[int], object], numbers: Iterable[int] = _ENDING) -> Iterator[None]:
-    """Handle these signals, by default all that terminate rocelab, only by ``handle``, called with their number."""
-    before = {number: signal.getsignal(number) for number in numbers}
-    try:
-        for number in before:
+    """Handle these signals, by default all that terminate rocelab, only by ``handle``, called with their number.
+
+    All handlers are restored at the end, even if another signal raises an error meanwhile.
+    """
+    with contextlib.ExitStack() as undo:
+        for number in numbers:
+            for _ in range(2):  # the other signal can interrupt one of the two calls
+                undo.callback(signal.signal, number, signal.getsignal(number))
             signal.signal(number, lambda got, _frame: handle(got))
         yield
-    finally:
-        _restore(before)
-
-
-def _restore(handlers: Mapping[int, Handler]) -> None:
-    """Install handlers, all of them even if one raises an error meanwhile; that error is raised then."""
-    with contextlib.ExitStack() as each:
-        for number, handler in handlers.items():
-            each.callback(signal.signal, number, handler)
 
 
 def outside_contexts(handle: Callable[[int], NoReturn]) -> Callable[[int, FrameType | None], None]:
@@ -48,20 +45,36 @@ def outside_contexts(handle: Callable[[int], NoReturn]) -> Callable[[int, FrameT
     """
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        if frame is None or frame.f_code.co_filename != _CONTEXTLIB:
+        if not _is_of_contextlib(frame):
             handle(number)
-        signal.signal(signal.SIGALRM, lambda _alarm, interrupted: _handle_now(number, interrupted))
-        signal.setitimer(signal.ITIMER_REAL, _SOON)
+        _deferred.append(number)
+        _send_soon()
 
     return on_signal
 
 
-def _handle_now(number: int, frame: FrameType | None) -> None:
-    """Call the present handler of a signal as if the signal had interrupted this frame."""
-    handler = signal.getsignal(number)
-    if callable(handler):
-        handler(number, frame)
+def _is_of_contextlib(frame: FrameType | None) -> bool:
+    return frame is not None and frame.f_code.co_filename == _CONTEXTLIB
+
+
+def _send_soon() -> None:
+    signal.signal(signal.SIGALRM, _on_alarm)
+    signal.setitimer(signal.ITIMER_REAL, _SOON)
+
+
+def _on_alarm(_alarm: int, frame: FrameType | None) -> None:
+    if _is_of_contextlib(frame):
+        _send_soon()
     else:
+        _send_deferred()
+
+
+def _send_deferred() -> None:
+    """Send the first deferred signal again, if any, to its present handler."""
+    if _deferred:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        number = _deferred[0]
+        _deferred.clear()
         signal.raise_signal(number)
 
 
@@ -97,10 +110,14 @@ def received(which: Iterable[signal.Signals]) -> Iterator[int]:
     """Yield a descriptor that delivers these signals, each as a byte with its number. No other handler runs."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
+    early: list[int] = []
     try:
-        with handled(lambda _: None, which):
+        with handled(early.append, which):
+            _send_deferred()
             woken = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
             try:
+                if early:
+                    os.write(writer, bytes(early[:1]))
                 yield reader
             finally:
                 signal.set_wakeup_fd(woken)

@@ -9,16 +9,19 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import pytest
 
-from lab.kernel.process import locks, signals
+from lab.kernel.process import locks, process, signals
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from pathlib import Path
+    from types import FrameType
 
 Taking: TypeAlias = "Callable[[Path], AbstractContextManager[None]]"
 TRIES = 3000
@@ -36,6 +39,32 @@ SENDER = """
 """For each byte that it reads, it sends its parent a signal, 0 to 200 us later."""
 
 
+@pytest.fixture(autouse=True)
+def _own_timer() -> Iterator[None]:
+    """Give the timer back to the limit of a test's time."""
+    handler, (left, _) = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, left)
+
+
+def interrupt(number: int) -> NoReturn:
+    raise KeyboardInterrupt(number)
+
+
+@contextlib.contextmanager
+def interruptible(number: signal.Signals) -> Iterator[Callable[[int, FrameType | None], None]]:
+    """Yield the handler that this signal has in the block."""
+    handler = signals.outside_contexts(interrupt)
+    before = signal.signal(number, handler)
+    try:
+        yield handler
+    finally:
+        signal.signal(number, before)
+
+
 def test_every_signal_has_a_name() -> None:
     assert signals.name_of(signal.SIGKILL) == "SIGKILL"
     assert signals.name_of(signal.SIGRTMIN + 1) == f"signal {signal.SIGRTMIN + 1}"
@@ -44,31 +73,30 @@ def test_every_signal_has_a_name() -> None:
 @pytest.mark.parametrize("taking", [locks.held, locks.locked])
 def test_a_signal_at_any_moment_leaves_no_lock_taken(tmp_path: Path, taking: Taking) -> None:
     path = tmp_path / "lock"
-
-    def interrupt(number: int) -> NoReturn:
-        raise KeyboardInterrupt(number)
+    last = time.monotonic() + PATIENCE
 
     @contextlib.contextmanager
     def user_of_the_lock() -> Iterator[None]:
         with taking(path):
             yield
 
-    handler = signal.signal(signal.SIGTERM, signals.outside_contexts(interrupt))
     argv = [sys.executable, "-c", textwrap.dedent(SENDER), str(TRIES)]
-    try:
-        with subprocess.Popen(argv, stdin=subprocess.PIPE, bufsize=0) as sender:
-            assert sender.stdin
-            for _ in range(TRIES):
-                path.mkdir(exist_ok=True)
-                try:
-                    sender.stdin.write(b" ")
-                    while True:
-                        with user_of_the_lock():
-                            pass
-                except KeyboardInterrupt:
-                    assert is_free(path), "the lock is taken while the error is handled"
-    finally:
-        signal.signal(signal.SIGTERM, handler)
+    with (
+        interruptible(signal.SIGTERM),
+        subprocess.Popen(argv, stdin=subprocess.PIPE, bufsize=0) as sender,
+    ):
+        assert sender.stdin
+        for _ in range(TRIES):
+            path.mkdir(exist_ok=True)
+            try:
+                sender.stdin.write(b" ")
+                while time.monotonic() < last:
+                    with user_of_the_lock():
+                        pass
+                sender.kill()
+                pytest.fail("a signal was lost")
+            except KeyboardInterrupt:
+                assert is_free(path), "the lock is taken while the error is handled"
 
 
 def is_free(path: Path) -> bool:
@@ -82,3 +110,51 @@ def is_free(path: Path) -> bool:
     finally:
         os.close(descriptor)
     return True
+
+
+def frame_of_contextlib() -> FrameType:
+    names: dict[str, FrameType] = {}
+    exec(compile("import sys; frame = sys._getframe()", contextlib.__file__, "exec"), names)  # noqa: S102 - no input
+    return names["frame"]
+
+
+def test_a_signal_in_contextlib_is_received_by_who_waits_for_it_next() -> None:
+    """Neither is it lost, nor does the timer's own signal look like one that was sent."""
+    with interruptible(signal.SIGTERM) as handler:
+        handler(signal.SIGTERM, frame_of_contextlib())
+        with signals.received([signal.SIGTERM]) as reader:
+            assert process.readable(reader, PATIENCE)
+            assert os.read(reader, 9) == bytes([signal.SIGTERM])
+            assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+
+
+def test_a_signal_in_contextlib_interrupts_what_follows() -> None:
+    with interruptible(signal.SIGTERM) as handler, pytest.raises(KeyboardInterrupt):
+        handler(signal.SIGTERM, frame_of_contextlib())
+        signal.sigtimedwait([], PATIENCE)  # an alarm interrupts it
+
+
+@pytest.mark.parametrize("at", range(80))
+def test_a_signal_at_any_moment_leaves_no_handler_behind(at: int) -> None:
+    """Python looks for signals at the beginning of each function, and after each call of one in C."""
+    moments = iter(range(1000))
+    ours = [signal.SIGUSR2, signal.SIGHUP]
+    before = [signal.getsignal(number) for number in ours]
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        outside = frame.f_code.co_filename != contextlib.__file__
+        if outside and event in {"call", "c_return"} and next(moments) == at:
+            signal.raise_signal(signal.SIGUSR1)
+
+    with interruptible(signal.SIGUSR1), contextlib.suppress(KeyboardInterrupt):
+        context = signals.handled(lambda _: None, ours)
+        sys.setprofile(profile)
+        try:
+            with context:
+                pass
+        finally:
+            sys.setprofile(None)
+    after = [signal.getsignal(number) for number in ours]
+    for number, handler in zip(ours, before, strict=True):
+        signal.signal(number, handler)
+    assert after == before
