@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import multiprocessing
 import resource
 import signal
 import sys
@@ -196,12 +197,17 @@ def test_only_the_end_of_a_long_output_is_kept() -> None:
 
 
 def test_the_limit_of_open_files_is_raised_for_many_ranks() -> None:
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (open_files() + 8, limits[1]))
-    try:
+    """In a child process: a thread that waits in accept(2) has the number of a file that is not open yet."""
+
+    def run_with_few_files() -> None:
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files() + 8, hard))
         run(ranks(GOOD, GOOD, GOOD))
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+    child = multiprocessing.get_context("fork").Process(target=run_with_few_files)
+    child.start()
+    child.join(PATIENCE)
+    assert child.exitcode == 0
 
 
 def test_an_interruption_ends_every_rank() -> None:
