@@ -182,16 +182,23 @@ def _out_of_order(facts: WindowFacts) -> Iterator[Location]:
 def _holding_link(facts: WindowFacts) -> HopBalance | None:
     """Return the only link with more packets on it than it sends at once.
 
-    By Little's law, a link that sends all the time has one packet on it, and others the share of their load.
+    By Little's law, a link that sends all the time has one packet on it, and others the share of their load. A long
+    link has those of its delay as well.
     """
     links = {hop.place: hop for hop in facts.hops if hop.kind is HopKind.LINK}
-    held = {place: hop.held - _load(facts, place.partition("--")[0]) for place, hop in links.items()}
+    held = {place: hop.held - _by_design(facts, hop) for place, hop in links.items()}
     most, *others = sorted(held, key=lambda place: -held[place]) or [""]
     if not most or held[most] < _HELD or any(held[most] < _STANDS_OUT * held[each] for each in others[:1]):
         return None
     return links[most]
 
 
-def _load(facts: WindowFacts, port: str) -> float:
-    """Return the load of a port as a share of its rate; that of a full one if the rate is not known."""
-    return facts.port_load(port) if facts.rate(port) else 1.0
+def _by_design(facts: WindowFacts, hop: HopBalance) -> float:
+    """Return the mean number of packets on a link by its load and its configured delay.
+
+    If its configuration is not known, that is the load of a full one.
+    """
+    port = hop.place.partition("--")[0]
+    config = facts.config(port)
+    load = facts.port_load(port) if facts.rate(port) else 1.0
+    return load + (config.delay * hop.entered / facts.seconds if config else 0.0)

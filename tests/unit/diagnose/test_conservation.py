@@ -323,6 +323,14 @@ def test_a_link_on_which_packets_are_overtaken_holds_more_than_one(overtaken: fl
     assert (first(facts({}, hops=(found,), devices=RESENT))[0] == "link-reorder") is seen
 
 
+@pytest.mark.parametrize(("delay", "cause"), [(0.0, "link-reorder"), (0.01, "")])
+def test_a_long_link_holds_packets_by_design(delay: float, cause: str) -> None:
+    """Packets come out of order elsewhere, and 50 of 5,000 a second are on this link."""
+    long = facts({}, hops=(hop(HopKind.LINK, "leaf1:swp1--spine1:swp1", 0, held=50.0),), devices=RESENT)
+    long = replace(long, qos=configured("leaf1:swp1", delay=delay))
+    assert [each.cause for each in diagnose(long).causes if each.cause == "link-reorder"] == [cause] * bool(cause)
+
+
 def lossy(sent: int, came: int, size: int, come_size: int) -> Lanes:
     """What left leaf1 for spine1, and what came."""
     left = {"tx_packets": sent, "tx_bytes": sent * size}
