@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lab.errors import InvalidInput, Problem, UsageError
 from lab.model.generate import Cable, LinkIndex, generate, number_interfaces
+from lab.model.overlay.intent import Flooding
 from lab.model.overlay.overlay_build import make_overlay
 from lab.model.overlay.overlay_rules import check_attachments, check_overlay
 from lab.model.qos.headroom import HOST_REACTION
@@ -230,12 +231,16 @@ def _overridden(spec: TopologySpec, links: tuple[Link, ...]) -> tuple[Link, ...]
 
 def _routing(spec: TopologySpec) -> Routing:
     written = spec.routing
+    underlay = written.underlay or (spec.overlay.underlay if spec.overlay else None) or Underlay.EBGP
+    enabled = written.bfd.enabled
+    if enabled is None:
+        enabled = underlay.is_igp or spec.overlay is None or spec.overlay.flooding is not Flooding.MULTICAST
     return Routing(
         hash_policy=written.hash_policy,
         hash_seed=written.hash_seed,
         host_family=written.host_family,
-        bfd=Bfd(enabled=written.bfd.enabled, interval=written.bfd.interval, multiplier=written.bfd.multiplier),
-        underlay=written.underlay or (spec.overlay.underlay if spec.overlay else None) or Underlay.EBGP,
+        bfd=Bfd(enabled=enabled, interval=written.bfd.interval, multiplier=written.bfd.multiplier),
+        underlay=underlay,
     )
 
 

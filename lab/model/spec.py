@@ -95,8 +95,10 @@ class NodeSpec(_Section):
 class BfdSpec(_Section):
     """Fast detection of a dead link (RFC 5880), on every link between switches."""
 
-    enabled: bool = True
-    """Whether BFD runs."""
+    enabled: bool | None = None
+    """Whether BFD runs; by default yes, except in an overlay with ``flooding: multicast`` over eBGP. There, FRR 10.3
+    does not bring a session back that BFD has ended: both ends reject each other's connections.
+    """
     interval: Interval = 1.0
     """Time between two packets, each way. Detection takes interval x multiplier."""
     multiplier: Annotated[int, Field(ge=2, le=255)] = 3

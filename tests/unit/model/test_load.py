@@ -50,6 +50,31 @@ def test_written_out_fabric() -> None:
     assert fabric.addressing.vteps == IPv4Network("192.168.0.0/24")
 
 
+@pytest.mark.parametrize(
+    ("overlay", "routing", "enabled"),
+    [
+        ("", "{}", True),
+        ("flooding: ingress-replication", "{}", True),
+        ("flooding: multicast", "{}", False),
+        ("flooding: multicast", "{bfd: {interval: 300ms}}", False),
+        ("flooding: multicast", "{bfd: {enabled: true}}", True),
+        ("flooding: multicast, design: ibgp", "{underlay: ospf}", True),
+    ],
+)
+def test_bfd_is_off_by_default_where_frr_would_not_bring_sessions_back(
+    overlay: str, routing: str, enabled: bool
+) -> None:
+    networks = "networks: {lan: {vlan: 10, l2vni: 10010, untagged: [h1, h2]}}"
+    text = f"""
+name: t
+generate: {{shape: leaf-spine, spines: 1, leaves: 2, hosts_per_leaf: 1, fabric_mtu: 9050}}
+routing: {routing}
+"""
+    if overlay:
+        text += f"overlay: {{{overlay}, {networks}}}\n"
+    assert load_topology(text).routing.bfd.enabled is enabled
+
+
 def test_the_same_text_gives_the_same_fabric() -> None:
     assert load_topology(EXPLICIT) == load_topology(EXPLICIT)
 

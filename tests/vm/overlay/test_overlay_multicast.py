@@ -146,6 +146,18 @@ def test_status_finds_a_leaf_that_is_in_no_tree() -> None:
         assert time.monotonic() < deadline
 
 
+def test_a_link_that_is_down_for_longer_than_a_hold_time_comes_back_with_its_trees(tmp_path: Path) -> None:
+    """With BFD, FRR 10.3 would never bring the session back."""
+    assert run("leaf1", "ip", "link", "set", "swp1", "down").returncode == 0
+    time.sleep(10)
+    assert run("leaf1", "ip", "link", "set", "swp1", "up").returncode == 0
+    deadline = time.monotonic() + 60
+    while resident.ended("status", "--evpn", timeout=120).returncode:
+        assert time.monotonic() < deadline
+    seen, asked = asked_where(tmp_path, "h1", "10.1.10.97", [("h3", "eth1"), ("h5", "eth1")])
+    assert seen == {"h3:eth1": asked, "h5:eth1": asked}
+
+
 def test_a_leaf_is_in_more_groups_than_a_socket_may_be_in_by_itself(tmp_path: Path) -> None:
     """ip(7): igmp_max_memberships, 20. All tunnels join by one socket, and so does what takes their packets in."""
     numbers = range(10, 32)
