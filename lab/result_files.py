@@ -54,14 +54,15 @@ def write_results(
 
 def copy_result(source: Path, target: Path, remedy: str) -> None:
     """Copy a folder, complete or not at all, to a name that nothing has; UsageError if it cannot be written."""
-    with writing(target, remedy):
+    with writing(target, remedy), ExitStack() as undo:
+        _create(target.parent, undo)
+        target.mkdir()
+        undo.callback(shutil.rmtree, target, ignore_errors=True)
         try:
-            shutil.copytree(source, target)
-        except OSError as error:
-            shutil.rmtree(target, ignore_errors=True)
-            if isinstance(error, shutil.Error):  # it has the message of each file
-                raise OSError(error.args[0][0][-1]) from error
-            raise
+            shutil.copytree(source, target, dirs_exist_ok=True)
+        except shutil.Error as error:  # it has the message of each file
+            raise OSError(error.args[0][0][-1]) from error
+        undo.pop_all()
 
 
 def _create(folder: Path, undo: ExitStack) -> None:

@@ -107,6 +107,29 @@ def test_a_folder_is_copied_with_all_of_its_files_or_not_at_all(tmp_path: Path) 
     assert below(tmp_path) == {"run/sub/file", "copy/sub/file"}
 
 
+def test_a_copy_to_a_folder_that_is_there_leaves_it_as_it_is(tmp_path: Path) -> None:
+    for name in ("run", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    with pytest.raises(UsageError, match=r"^cannot write \S+/other: File exists: name another$"):
+        copy_result(tmp_path / "run", tmp_path / "other", "name another")
+    assert (tmp_path / "other" / "file").read_text() == "other"
+
+
+def test_an_interrupted_copy_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "file").touch()
+
+    def interrupted(_: str, target: str, **_how: object) -> None:
+        Path(target).touch()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shutil.copystat", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        copy_result(tmp_path / "run", tmp_path / "new" / "copy", "name another")
+    assert [each.name for each in tmp_path.iterdir()] == ["run"]
+
+
 def test_what_replaces_a_file_has_its_mode_and_a_link_stays_one(tmp_path: Path) -> None:
     plain, link, target = tmp_path / "plain", tmp_path / "link", tmp_path / "target"
     plain.write_text("old")
