@@ -168,7 +168,13 @@ def _out_of_order(facts: WindowFacts) -> Iterator[Location]:
     if missed and (link := _holding_link(facts)) is not None:
         says = "packets out of sequence, and none vanished; packets stay on this link while others pass: a mean of"
         seen = Evidence(says=says, of=link.place, source=link.kind.value, value=round(link.held, 1), at=facts.end)
-        yield Location(link.place, PacketEffect.REORDER, sum(missed.values()), link.entered, seen)
+        yield Location(
+            place=link.place,
+            effect=PacketEffect.REORDER,
+            packets=sum(missed.values()),
+            of=link.entered,
+            evidence=seen,
+        )
         return
     for nic, count in missed.items():
         seen = Evidence(

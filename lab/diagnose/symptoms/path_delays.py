@@ -39,7 +39,7 @@ _US: Final = 1e6
 _MEDIAN: Final = 0.5
 """Packets that a late link has on it in most samples, beyond its load. Without a fault, there are none."""
 _HELD_SURE: Final = 0.7
-"""The place is certain. What is counted are all packets, so that the delay of a few is not known."""
+"""The place is certain. The count is that of all packets, so that the delay of a few is not known."""
 
 
 @dataclass(frozen=True, slots=True)
