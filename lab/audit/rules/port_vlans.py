@@ -66,7 +66,8 @@ def of_vlans(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]
 def of_removed_ports(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
     """Yield switch ports that belong to no bridge, although the host behind them is in the network of bridged ones.
 
-    A routed port, beside bridged ones or not, has an address or a route to its host.
+    A routed port, beside bridged ones or not, has an address or a route to its host. A VLAN of a port, ``swp3.10``, can be
+    in a bridge in its place.
     """
     for (name, _), (port, bridge) in _ports_outside(state, placement).items():
         yield Difference.of(name, port, "master", "none", bridge, RULE)
@@ -79,8 +80,11 @@ def _ports_outside(state: FabricAudit, placement: FabricRoles) -> dict[tuple[str
     networks = networks.union(*_networks_of_gateways(state, placement).values())
     found: dict[tuple[str, str], tuple[InterfaceAudit, str]] = {}
     for name, node in state.nodes.items() if members else ():
+        tagged = {each.name.partition(".")[0] for each in node.interfaces if each.master and "." in each.name}
         for each in node.interfaces:
-            if each.master or not _is_to_a_host(name, each.name, placement) or _is_routed(each.name, node):
+            if each.master or each.name in tagged or not _is_to_a_host(name, each.name, placement):
+                continue
+            if _is_routed(each.name, node):
                 continue
             if networks.intersection(_networks_behind((name, each.name), state, placement)):
                 here = [bridge for (switch, _), bridge in members.items() if switch == name]

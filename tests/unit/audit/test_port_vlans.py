@@ -127,12 +127,13 @@ def test_the_entry_of_a_port_s_own_mac_follows_its_vlan(vlan: str, named: list[s
 
 
 def bridged_ports(
-    removed: str = "", *, routed: str = "", ipv6: str = "", tags: bool = False, untagged: str = ""
+    removed: str = "", *, routed: str = "", ipv6: str = "", tags: bool = False, untagged: str = "", vlan: str = ""
 ) -> list[tuple[str, str, str, str]]:
     """What differs if all hosts are in one network, and each leaf's ports to them in a bridge, apart from two.
 
     One was removed from its bridge, and the other has an address. IPv6 is off on all ports to hosts except ``ipv6``.
-    With ``tags``, all bridged ports are in VLAN 10 except ``untagged``. No switch has a gateway.
+    With ``tags``, all bridged ports are in VLAN 10 except ``untagged``. No switch has a gateway. ``vlan`` is the name
+    of an interface in leaf2's bridge.
     """
     nodes = dict(STATE.nodes)
     for number in range(1, 9):
@@ -156,6 +157,9 @@ def bridged_ports(
         leaf, _, port = routed.partition(":")
         more = AddressAudit(port, "10.9.10.254/24", "global")
         nodes[leaf] = replace(nodes[leaf], addresses=(*nodes[leaf].addresses, more))
+    if vlan:
+        joined = InterfaceAudit(vlan, "vlan", True, True, 9000, "", "bridge", 1000, {"id": "10"})
+        nodes["leaf2"] = replace(nodes["leaf2"], interfaces=(*nodes["leaf2"].interfaces, joined))
     found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
     return [(each.node, each.object, each.value, each.expected) for each in found]
 
@@ -164,6 +168,11 @@ def bridged_ports(
 def test_a_port_that_was_removed_from_its_bridge_is_named(ipv6: str) -> None:
     assert bridged_ports() == []
     assert bridged_ports("leaf2:swp4", ipv6=ipv6) == [("leaf2", "interface swp4", "none", "bridge")]
+
+
+@pytest.mark.parametrize(("vlan", "named"), [("swp4.10", False), ("swp3.10", True)])
+def test_a_port_whose_vlan_is_in_a_bridge_was_not_removed(vlan: str, named: bool) -> None:
+    assert (("leaf2", "interface swp4", "none", "bridge") in bridged_ports("leaf2:swp4", vlan=vlan)) is named
 
 
 def test_sysctls_of_a_routed_port_are_not_compared_with_those_of_bridged_ones() -> None:
