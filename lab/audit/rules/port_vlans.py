@@ -66,8 +66,8 @@ def of_vlans(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]
 def of_removed_ports(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
     """Yield switch ports that belong to no bridge, although the host behind them is in the network of bridged ones.
 
-    A routed port, beside bridged ones or not, has an address or a route to its host. A VLAN of a port, ``swp3.10``, can be
-    in a bridge in its place.
+    A routed port, beside bridged ones or not, has an address or a route to its host. A VLAN of a port, ``swp3.10``,
+    can be in a bridge in its place.
     """
     for (name, _), (port, bridge) in _ports_outside(state, placement).items():
         yield Difference.of(name, port, "master", "none", bridge, RULE)
