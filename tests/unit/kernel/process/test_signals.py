@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import pytest
@@ -20,7 +21,6 @@ from tests.patience import PATIENCE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
-    from pathlib import Path
     from types import FrameType
 
 Taking: TypeAlias = "Callable[[Path], AbstractContextManager[None]]"
@@ -97,6 +97,15 @@ def test_a_signal_at_any_moment_leaves_no_lock_taken(tmp_path: Path, taking: Tak
                 pytest.fail("a signal was lost")
             except KeyboardInterrupt:
                 assert is_free(path), "the lock is taken while the error is handled"
+            close_all(path)
+
+
+def close_all(path: Path) -> None:
+    """Close what was interrupted while it was opened, as the end of a process does."""
+    for link in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # that of /proc/self/fd itself
+            if str(link.readlink()).removesuffix(" (deleted)") == str(path):
+                os.close(int(link.name))
 
 
 def is_free(path: Path) -> bool:
