@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT: Final = Path(__file__).parents[2]
+TOP_LEVEL: Final = {
+    "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "Vagrantfile", "lab", "pyproject.toml", "scenarios",
+    "scripts", "tests", "topologies",
+}  # fmt: skip
 _CODE: Final = re.compile(r"`([^`\n]+)`")
 _PLACE: Final = re.compile(r"^(?:\./)?((?:lab|tests|scripts|scenarios|topologies)/[^\s]*)")
 _MODULE: Final = re.compile(r"python -m ((?:lab|tests|scripts)(?:\.\w+)+)")
@@ -51,3 +56,11 @@ def test_the_lists_name_files() -> None:
 def test_a_file_that_is_not_there_is_noticed() -> None:
     text = "Edit `lab/nowhere.py`, `lab/cli/{kit,nothing}` and `./scripts/test`; run `python -m tests.vm.nothing`."
     assert missing(text) == ["lab/nowhere.py", "lab/cli/nothing", "tests/vm/nothing"]
+
+
+def test_nothing_is_committed_at_the_top_by_mistake() -> None:
+    """A program that writes to a relative path leaves its file there."""
+    argv = ["git", "-c", f"safe.directory={ROOT}", "ls-files"]
+    tracked = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    found = {name.partition("/")[0] for name in tracked}
+    assert {name for name in found if not name.startswith(".")} == TOP_LEVEL
