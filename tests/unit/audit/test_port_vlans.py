@@ -158,8 +158,8 @@ def bridged_ports(
         more = AddressAudit(port, "10.9.10.254/24", "global")
         nodes[leaf] = replace(nodes[leaf], addresses=(*nodes[leaf].addresses, more))
     if vlan:
-        joined = InterfaceAudit(vlan, "vlan", True, True, 9000, "", "bridge", 1000, {"id": "10"})
-        nodes["leaf2"] = replace(nodes["leaf2"], interfaces=(*nodes["leaf2"].interfaces, joined))
+        member = InterfaceAudit(vlan, "vlan", True, True, 9000, "", "bridge", 1000, {"id": "10"})
+        nodes["leaf2"] = replace(nodes["leaf2"], interfaces=(*nodes["leaf2"].interfaces, member))
     found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
     return [(each.node, each.object, each.value, each.expected) for each in found]
 
