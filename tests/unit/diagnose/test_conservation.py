@@ -331,6 +331,17 @@ def test_a_long_link_holds_packets_by_design(delay: float, cause: str) -> None:
     assert [each.cause for each in diagnose(long).causes if each.cause == "link-reorder"] == [cause] * bool(cause)
 
 
+@pytest.mark.parametrize(("beside", "named"), [(0.2, True), (0.8, False)])
+def test_a_machine_that_is_late_holds_packets_on_all_links(beside: float, named: bool) -> None:
+    """Two cables: on the other one packets stay as well. Both directions of one cable are one place."""
+    links = ("leaf1:swp1--spine1:swp1", "spine1:swp1--leaf1:swp1", "leaf1:swp2--spine2:swp1")
+    held = [
+        hop(HopKind.LINK, link, 0, held=each, usual=1.0) for link, each in zip(links, (1.0, 0.9, beside), strict=True)
+    ]
+    window = facts({}, hops=tuple(held), qos=configured("leaf1:swp1", "leaf1:swp2", "spine1:swp1", "spine2:swp1"))
+    assert ("link-delay" in {each.cause for each in diagnose(window).causes}) is named
+
+
 def lossy(sent: int, came: int, size: int, come_size: int) -> Lanes:
     """What left leaf1 for spine1, and what came."""
     left = {"tx_packets": sent, "tx_bytes": sent * size}
