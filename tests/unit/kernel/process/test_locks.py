@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.kernel.process import locks
+from tests.unit.kernel.process.free_locks import is_free
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,18 +30,6 @@ def flock(path: Path) -> subprocess.Popen[bytes]:
     assert holder.stdout is not None
     assert holder.stdout.read(1) == b"\n"
     return holder
-
-
-def is_free(path: Path) -> bool:
-    """By flock(2) itself."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
 
 
 def test_it_is_held_as_long_as_asked(path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
 import subprocess
@@ -17,6 +16,7 @@ import pytest
 
 from lab.kernel.process import locks, process, signals
 from tests.patience import PATIENCE
+from tests.unit.kernel.process.free_locks import is_free
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -96,6 +96,7 @@ def test_a_signal_at_any_moment_leaves_no_lock_taken(tmp_path: Path, taking: Tak
                 sender.kill()
                 pytest.fail("a signal was lost")
             except KeyboardInterrupt:
+                path.mkdir(exist_ok=True)
                 assert is_free(path), "the lock is taken while the error is handled"
             close_all(path)
 
@@ -106,19 +107,6 @@ def close_all(path: Path) -> None:
         with contextlib.suppress(FileNotFoundError):  # that of /proc/self/fd itself
             if str(link.readlink()).removesuffix(" (deleted)") == str(path):
                 os.close(int(link.name))
-
-
-def is_free(path: Path) -> bool:
-    """By flock(2) itself."""
-    path.mkdir(exist_ok=True)
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
 
 
 def frame_of_contextlib() -> FrameType:
