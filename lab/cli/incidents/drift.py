@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from lab.audit.difference import Difference
+    from lab.backends.fabric_state import FabricState
 
 _NS = 10**9
 _TOLERANCE = 0.05
@@ -91,22 +92,24 @@ def drift(
     raise typer.Exit(ExitCode.FAIL if differences else ExitCode.PASS)
 
 
+def _refuse_in_challenge(state: FabricState) -> None:
+    if state.challenge.exists():
+        raise UsageError(
+            f"a challenge hides a fault in {state.name}, which its plan would show",
+            "find it with diagnose and the usual commands, or end it: rocelab scenario fix",
+        )
+
+
 def _of_a_fabric(name: str | None) -> _Comparison:
     from lab.audit.baseline import load_baseline  # noqa: PLC0415 - only what is asked for
     from lab.audit.difference import PLAN, compare  # noqa: PLC0415
     from lab.audit.reader import audit  # noqa: PLC0415
     from lab.backends.fabric_state import find_fabric  # noqa: PLC0415
-    from lab.cli.kit.open_fabric import reading, require_root  # noqa: PLC0415
+    from lab.cli.kit.open_fabric import reading  # noqa: PLC0415
 
-    state = find_fabric(name)
-    if not state.challenge.exists():  # the challenge is the reason to refuse, also for root
-        require_root(state)
+    _refuse_in_challenge(find_fabric(name))  # for all users, also without root
     with reading(name) as fabric:
-        if fabric.state.challenge.exists():
-            raise UsageError(
-                f"a challenge hides a fault in {fabric.name}, which its plan would show",
-                "find it with diagnose and the usual commands, or end it: rocelab scenario fix",
-            )
+        _refuse_in_challenge(fabric.state)
         plan = load_baseline(fabric)
         return _Comparison(
             fabric=fabric.name,

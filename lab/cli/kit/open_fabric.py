@@ -42,7 +42,8 @@ def open_fabric(name: str | None, *, as_root: bool = True) -> Fabric:
 
 
 def reading(name: str | None) -> AbstractContextManager[Fabric]:
-    """Yield the fabric as ``lifecycle.reading`` does, and print what it waits for."""
+    """Yield the fabric as ``lifecycle.reading`` does, and print what it waits for; EnvironmentLacks without root."""
+    require_root(find_fabric(name))
     _mend(name)
     return lifecycle.reading(name, tell)
 
