@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 _MEANT: Final = re.compile(r"\.? (?:Did you mean (?P<names>.*)\?|\(Possible options: (?P<options>.*)\))$", re.DOTALL)
 """The end of Typer's errors that suggest commands or options with a similar name."""
+_NO_OPTION: Final = "No such option"
+_ELSEWHERE: Final = {"rocelab craft --opcode": "the opcode is the KIND: rocelab craft write, for example"}
+"""Remedies for options that other tools have, by command and option."""
+_ALIKE: Final = 0.65
+"""How similar an option is that is suggested: difflib finds --opcode and --pace alike, mostly for their hyphens."""
 _NO_COMMAND: Final = "No such command"
 """The beginning of Typer's error about a group that lacks a command."""
 _EXTRA: Final = re.compile(r"Got unexpected extra argument(?:\(s\))? \((?P<word>\S+)\)")
@@ -119,6 +124,12 @@ def _command_in(words: Sequence[str]) -> str:
     return " ".join(["rocelab", *words[:last]])
 
 
+def _similar(word: str, names: Sequence[str]) -> list[str]:
+    """Return the most similar name; options are compared without the hyphens that all of them begin with."""
+    bare = {name.lstrip("-"): name for name in names}
+    return [bare[name] for name in get_close_matches(word.lstrip("-"), bare, n=1, cutoff=_ALIKE)]
+
+
 def _usage_error(misuse: MisusedCommand, invocation: Invocation) -> UsageError:
     """Return Typer's error about a command line as rocelab's own; its remedy is the most similar name."""
     command = misuse.ctx.command_path if misuse.ctx is not None else _command_in(invocation.words[invocation.start :])
@@ -126,8 +137,12 @@ def _usage_error(misuse: MisusedCommand, invocation: Invocation) -> UsageError:
     meant = _MEANT.search(message)
     message = message[: meant.start()] if meant else message
     similar = re.findall(r"[\w-]+", meant["names"] or meant["options"]) if meant else []
-    names = " or ".join(map(repr, get_close_matches(message.split()[-1], similar, n=1) or similar))
-    remedy = f"did you mean {names}?" if meant else f"{command} --help lists what it takes"
+    word = message.split()[-1]
+    if message.startswith(_NO_OPTION):
+        similar = _similar(word, similar)
+    names = " or ".join(map(repr, get_close_matches(word, similar, n=1) or similar))
+    remedy = f"did you mean {names}?" if names else f"{command} --help lists what it takes"
+    remedy = _ELSEWHERE.get(f"{command} {word}", remedy)
     if not meant and message.startswith(_NO_COMMAND) and (entry := find_command(command.split()[1:])):
         remedy = f"it has {', '.join(each.name for each in entry.below)}"
     extra = _EXTRA.fullmatch(message)

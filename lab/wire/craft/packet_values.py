@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from pydantic import BeforeValidator
 
+from lab.model.values.suggest import suggest
 from lab.model.values.yamltext import show
 from lab.units import parse_rate, parse_time
 from lab.wire.headers import CLASSES
@@ -61,7 +62,8 @@ def choice(names: dict[str, Any]) -> BeforeValidator:
     def check(value: Any) -> Any:
         text = _scalar(value)
         if text not in names:
-            raise ValueError(f"{show(value)} is not known; choose {', '.join(names)}")
+            remedy = suggest(text.lower(), names, f"choose {', '.join(names)}")
+            raise ValueError(f"{show(value)} is not known; {remedy}")
         return names[text]
 
     return BeforeValidator(check)

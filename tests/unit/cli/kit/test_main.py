@@ -130,6 +130,12 @@ def test_words_that_one_tries_first_are_answered(
         ("topology svg a.yaml", "rocelab topology: no such command 'svg': it has check, show, graph, schema, new"),
         ("vm checkpoint sav", "rocelab vm checkpoint: no such command 'sav': did you mean 'save'?"),
         ("status --fabrik x", "rocelab status: no such option: --fabrik: did you mean '--fabric'?"),
+        (
+            "craft write --opcode 10",
+            "rocelab craft: no such option: --opcode: the opcode is the KIND: rocelab craft write, for example",
+        ),
+        ("craft write --mtu 1024", "rocelab craft: no such option: --mtu: rocelab craft --help lists what it takes"),
+        ("craft write --qpn 7", "rocelab craft: no such option: --qpn: did you mean '--qp'?"),
         ("rdma bw h1 h4 --par x", "rocelab rdma bw: no such option: --par: did you mean '--pair'?"),
     ],
 )
@@ -299,6 +305,8 @@ def test_a_call_of_the_kernel_that_root_may_make_alone_is_a_line(
         ("exec", "h1", "true"),
         ("vtysh", "leaf1"),
         ("drift",),
+        ("status",),
+        ("lldp",),
         ("record", "start"),
         ("fault", "ls"),
     ],

@@ -207,6 +207,8 @@ MISFITS: list[tuple[str, dict[str, Any], str]] = [
     ("flush", {"dmalen": 1, "payload": "x"}, "--payload: has no place in RC FLUSH; leave it out"),
     ("flush", {"dmalen": 1, "placement": "global"},
      "--placement: 'global' is not known; choose global-visibility, persistence, both"),
+    ("write", {"transport": "tcp"}, "--transport: 'tcp' is not known; choose rc, uc, ud"),
+    ("write", {"transport": "RC"}, "--transport: 'RC' is not known; did you mean 'rc'?"),
     ("atomic-write", {"payload": "short"}, "--payload: has 5 bytes, and an ATOMIC WRITE writes 8; give 8"),
     ("atomic-write", {"payload_size": 8, "selectivity": "region"},
      "--selectivity: has no place in RC ATOMIC WRITE; leave it out"),

@@ -36,8 +36,7 @@ also: this
 """
 PROBLEMS = """\
 bad.yaml:1: defaults.qp: '0x1111111' is out of range; choose 0 to 16777215 (0xffffff)
-bad.yaml:3: packets[0].kind: 'writ' is not known; choose write, read, read-response, send, cmpswap, fetchadd, \
-atomic-ack, atomic-write, flush, ack, nak, rnr-nak, cnp, pfc, pause
+bad.yaml:3: packets[0].kind: 'writ' is not known; did you mean 'write'?
 bad.yaml:3: packets[0].va: 'yes' is not a whole number; choose 0 to 18446744073709551615 (0xffffffffffffffff)
 bad.yaml:4: packets[1].rkey: has no place in RC RDMA WRITE Middle; leave it out
 bad.yaml:4: packets[1].src: is IPv4 and the receiver's IPv6; give both addresses of one family
