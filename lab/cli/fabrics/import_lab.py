@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lab.cli.fabrics.topology import Output, write
+from lab.cli.fabrics.topology import Force, Output, write_new
 from lab.cli.kit.output import print_note
 
 app = typer.Typer(no_args_is_help=True)
@@ -22,11 +22,12 @@ def import_lab() -> None:
 def containerlab(
     file: Annotated[Path, typer.Argument(help="A topology file of containerlab.", show_default=False)],
     output: Output = None,
+    force: Force = False,
 ) -> None:
     """Convert a containerlab lab: nodes of kind linux, with FRR as switches. Report what was left out."""
     from lab.export import from_lab  # noqa: PLC0415 - as models in topology
 
     text, notes = from_lab.import_lab(file)
-    write(text, output)
+    write_new(text, output, force=force)
     for note in notes:
         print_note(f"left out: {note}")

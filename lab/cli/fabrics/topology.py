@@ -32,6 +32,7 @@ app.add_typer(new, name="new")
 
 File = Annotated[Path, typer.Argument(help="A topology file.", show_default=False)]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file instead of standard output.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing -o file.", show_default=False)]
 Name = Annotated[
     str | None, typer.Option(help="Name of the fabric. \\[default: the name of the -o file, otherwise my-fabric]")
 ]
@@ -100,6 +101,7 @@ def new_leaf_spine(
     qos: QosOption = None,
     tenants: Tenants = 0,
     output: Output = None,
+    force: Force = False,
 ) -> None:
     """Two tiers: every leaf is linked to every spine."""
     settings = {
@@ -110,7 +112,8 @@ def new_leaf_spine(
         "host_rate": host_rate,
         "fabric_rate": fabric_rate,
     }
-    write(_new(_name_for(output, name), "leaf-spine", settings | {"rate": rate, "mtu": mtu}, qos, tenants), output)
+    text = _new(_name_for(output, name), "leaf-spine", settings | {"rate": rate, "mtu": mtu}, qos, tenants)
+    write_new(text, output, force=force)
 
 
 @new.command("clos")
@@ -129,6 +132,7 @@ def new_clos(
     qos: QosOption = None,
     tenants: Tenants = 0,
     output: Output = None,
+    force: Force = False,
 ) -> None:
     """Three tiers: pods of leaves and spines, connected by super-spines."""
     settings = {
@@ -141,7 +145,8 @@ def new_clos(
         "host_rate": host_rate,
         "fabric_rate": fabric_rate,
     }
-    write(_new(_name_for(output, name), "clos", settings | {"rate": rate, "mtu": mtu}, qos, tenants), output)
+    text = _new(_name_for(output, name), "clos", settings | {"rate": rate, "mtu": mtu}, qos, tenants)
+    write_new(text, output, force=force)
 
 
 @new.command("rail-optimised")
@@ -159,6 +164,7 @@ def new_rail_optimised(
     qos: QosOption = None,
     tenants: Tenants = 0,
     output: Output = None,
+    force: Force = False,
 ) -> None:
     """GPU hosts with one NIC a rail; each rail has its own leaf."""
     settings = {
@@ -170,9 +176,8 @@ def new_rail_optimised(
         "host_rate": host_rate,
         "fabric_rate": fabric_rate,
     }
-    write(
-        _new(_name_for(output, name), "rail-optimised", settings | {"rate": rate, "mtu": mtu}, qos, tenants), output
-    )
+    text = _new(_name_for(output, name), "rail-optimised", settings | {"rate": rate, "mtu": mtu}, qos, tenants)
+    write_new(text, output, force=force)
 
 
 def _name_for(output: Path | None, given: str | None) -> str:
@@ -324,6 +329,20 @@ def schema(output: Output = None) -> None:
     from lab.model.spec import json_schema  # noqa: PLC0415
 
     write(json_text.dumps(json_schema(), indent=2) + "\n", output)
+
+
+def write_new(text: str, output: Path | None, *, force: bool) -> None:
+    """Write a file that a user then edits; UsageError if there is one with other content, unless ``force``."""
+    if output is not None and not force and _has_other_content(output, text):
+        raise UsageError(f"{output} already exists", "name another file with -o, or overwrite it: --force")
+    write(text, output)
+
+
+def _has_other_content(file: Path, text: str) -> bool:
+    try:
+        return file.is_file() and file.read_bytes() not in {b"", text.encode()}
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}", "name another file with -o") from error
 
 
 def write(content: str | bytes, output: Path | None) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _DEFAULTS: Final = {"rate": "1Gbit", "mtu": 9000, "delay": "0us"}
 _EXAMPLE_RATE: Final = "10Gbit"
+_EXAMPLES: Final = {"fabric_mtu": 9050}
+"""Values of keys that are commented out, unless they are rates."""
 
 
 def new_topology(
@@ -81,7 +83,7 @@ def _lines(
 
 def _ordered(fields: Mapping[str, FieldInfo]) -> list[tuple[str, FieldInfo]]:
     """Return the counts first, then the rest, each in the order of the spec."""
-    common = {"host_rate", "fabric_rate", "superspine_rate", "rdma"}
+    common = {"host_rate", "fabric_rate", "superspine_rate", "fabric_mtu", "rdma"}
     return sorted(fields.items(), key=lambda item: item[0] in common)
 
 
@@ -89,7 +91,7 @@ def _entry(key: str, field: FieldInfo, value: object) -> Iterator[str]:
     yield from _comment(field.description or "", "  # ")
     if value is None:
         value = field.get_default()
-    yield f"  {key}: {_scalar(value)}" if value is not None else f"  # {key}: {_EXAMPLE_RATE}"
+    yield f"  {key}: {_scalar(value)}" if value is not None else f"  # {key}: {_EXAMPLES.get(key, _EXAMPLE_RATE)}"
 
 
 def _comment(text: str, indent: str) -> list[str]:

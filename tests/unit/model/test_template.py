@@ -1,12 +1,14 @@
 """New files are commented and load to what was asked for."""
 
+import re
+
 import pytest
 
 from lab.errors import InvalidInput, UsageError
 from lab.model.load import load_topology
 from lab.model.output.topology_template import new_topology, room_for_tunnels, with_tenants
 from lab.model.overlay.tenancy import MAX_TENANTS, tenants_of_ends
-from lab.model.spec import ClosSpec, LeafSpineSpec, RailOptimisedSpec
+from lab.model.spec import SHAPES, ClosSpec, LeafSpineSpec, RailOptimisedSpec
 
 SETTINGS: dict[str, dict[str, object]] = {
     "leaf-spine": {"spines": 3, "leaves": 5, "hosts_per_leaf": None, "host_rate": "100Mbit"},
@@ -26,6 +28,13 @@ def test_every_key_is_there_with_its_meaning(shape: str, spec: type[LeafSpineSpe
     fabric = load_topology(text)
     assert fabric.name == "mine"
     assert max(link.rate for link in fabric.links) <= 100_000_000
+
+
+@pytest.mark.parametrize("shape", list(SHAPES))
+def test_keys_that_are_commented_out_have_valid_examples(shape: str) -> None:
+    text = new_topology("f", shape, SETTINGS[shape], {})
+    load_topology(re.sub(r"(?m)^  # ([a-z_]+): ", r"  \1: ", text))
+    assert re.search(r"(?m)^generate:\n  shape: ", text)
 
 
 def test_counts_are_used() -> None:

@@ -7,12 +7,22 @@ from xml.etree import ElementTree as ET
 import pytest
 from typer.testing import CliRunner
 
+from lab.cli.fabrics.import_lab import app as import_app
 from lab.cli.fabrics.topology import app
 from lab.errors import InvalidInput, UsageError
 from lab.model.load import read_topology
 
 SHIPPED = Path(__file__).parents[4] / "topologies"
 BROKEN = Path(__file__).parents[2] / "model" / "errors" / "links.yaml"
+
+LAB = """\
+name: small
+topology:
+  nodes:
+    leaf1: {kind: linux, image: frr, labels: {rocelab.role: leaf}}
+    h1: {kind: linux, image: alpine}
+  links: [{endpoints: ["leaf1:eth1", "h1:eth1"]}]
+"""
 
 
 def run(*arguments: object, code: int = 0) -> str:
@@ -38,6 +48,32 @@ def test_check_counts_a_single_link(tmp_path: Path) -> None:
     path.write_text("name: t\nnodes: {leaf1: {role: leaf}, h1: {role: host}}\nlinks: [{ends: [h1, leaf1]}]\n")
     assert run("check", path).endswith("ok, 2 nodes and 1 link\n")
     assert "2 nodes, 1 link\n" in run("show", path)
+
+
+@pytest.mark.parametrize("shape", ["leaf-spine", "clos", "rail-optimised"])
+def test_an_edited_file_is_not_overwritten_unless_by_force(shape: str, tmp_path: Path) -> None:
+    output = tmp_path / "mine.yaml"
+    output.touch()
+    for _ in range(2):  # an empty file, and one with the same content
+        run("new", shape, "-o", output)
+    written = output.read_text(encoding="utf-8")
+    output.write_text("name: edited\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"mine\.yaml already exists: name another .* --force"):
+        run("new", shape, "-o", output)
+    assert output.read_text(encoding="utf-8") == "name: edited\n"
+    run("new", shape, "-o", output, "--force")
+    assert output.read_text(encoding="utf-8") == written
+
+
+def test_an_import_overwrites_no_edited_file(tmp_path: Path) -> None:
+    lab, output = tmp_path / "lab.yml", tmp_path / "lab.yaml"
+    lab.write_text(LAB, encoding="utf-8")
+    output.write_text("name: edited\n", encoding="utf-8")
+    refused = CliRunner().invoke(import_app, ["containerlab", str(lab), "-o", str(output)]).exception
+    assert isinstance(refused, UsageError)
+    assert output.read_text(encoding="utf-8") == "name: edited\n"
+    assert CliRunner().invoke(import_app, ["containerlab", str(lab), "-o", str(output), "--force"]).exit_code == 0
+    assert read_topology(output).name == "small"
 
 
 def test_check_warns_of_what_is_unwise(tmp_path: Path) -> None:
@@ -137,7 +173,7 @@ def test_new_writes_a_file_that_loads(tmp_path: Path, shape: str, nodes: int) ->
 def test_a_new_fabric_has_the_name_of_its_file_if_it_can(file: str, name: str, tmp_path: Path) -> None:
     """As the quick start shows it: ``down --fabric mine`` takes down the fabric of mine.yaml."""
     for shape in ("leaf-spine", "clos", "rail-optimised"):
-        run("new", shape, "-o", tmp_path / file)
+        run("new", shape, "-o", tmp_path / file, "--force")
         assert read_topology(tmp_path / file).name == name
     assert "name: my-fabric\n" in run("new", "leaf-spine")
 
