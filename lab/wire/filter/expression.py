@@ -27,7 +27,7 @@ class FilterField(Enum):
     ANSWER = ("answer", 3)
     """The kind of an acknowledgement: an ``AckKind`` (section 9.7.5.2)."""
     VNI = ("vni", 2**24 - 1)
-    """The VXLAN segment (RFC 7348 section 5)."""
+    """The segment of VXLAN (RFC 7348 section 5) or GENEVE."""
     DSCP = ("dscp", 63)
     ECN = ("ecn", 3)
     CONTROL = ("control", 0xFFFF)
@@ -46,6 +46,8 @@ class FilterField(Enum):
     VLAN = ("vlan", 4095)
     """The VLAN of the innermost tag (IEEE 802.1Q clause 9.6)."""
     PCP = ("pcp", 7)
+    TUNNEL = ("tunnel", 0xFFFF)
+    """The UDP port of the tunnel with a VNI: VXLAN or GENEVE."""
     ICRC = ("icrc", len(ICRC_NAMES) - 1)
 
     @property

@@ -18,7 +18,7 @@ from lab.wire.filter.expression import (
     Within,
 )
 from lab.wire.opcodes import Opcode
-from lab.wire.udp_ports import PAUSE_OPCODE, PFC_OPCODE
+from lab.wire.udp_ports import GENEVE_PORT, PAUSE_OPCODE, PFC_OPCODE, VXLAN_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -81,6 +81,12 @@ def _version(frame: DecodedFrame) -> int | None:
     return None if frame.dscp is None else ip_address(frame.src).version
 
 
+def _tunnel(frame: DecodedFrame) -> int | None:
+    if frame.vni is None:
+        return None
+    return GENEVE_PORT if frame.protocol == "GENEVE" else VXLAN_PORT
+
+
 def _answer(frame: DecodedFrame) -> int | None:
     if frame.bth is None or frame.aeth is None or frame.bth.opcode not in ANSWERS:
         return None
@@ -109,6 +115,7 @@ _VALUES: Final[dict[FilterField, Callable[[DecodedFrame], int | None]]] = {
     FilterField.TRANSPORT: _transport,
     FilterField.SVLAN: lambda frame: frame.svlan,
     FilterField.VLAN: lambda frame: frame.vlan,
+    FilterField.TUNNEL: _tunnel,
     FilterField.PCP: lambda frame: frame.pcp,
     FilterField.ICRC: lambda frame: None if frame.icrc is None else ICRC_NAMES.index(frame.icrc.value.lower()),
 }

@@ -8,7 +8,7 @@ from typing import Final
 from lab.wire.filter.expression import ICRC_NAMES, AddressSide, Expression, FilterField, Within
 from lab.wire.opcodes import OPERATIONS, Opcode, opcode_name
 from lab.wire.syndrome import AckKind
-from lab.wire.udp_ports import PAUSE_OPCODE, PFC_OPCODE
+from lab.wire.udp_ports import GENEVE_PORT, PAUSE_OPCODE, PFC_OPCODE, VXLAN_PORT
 
 _LANGUAGE: Final = (
     FilterField.QPN, FilterField.PSN, FilterField.OPCODE, FilterField.VNI, FilterField.DSCP, FilterField.ECN,
@@ -40,6 +40,7 @@ ALIASES: Final = {
     "infiniband.bth.psn": "psn",
     "infiniband.bth.opcode": "opcode",
     "vxlan.vni": "vni",
+    "geneve.vni": "vni",
     "ip.dsfield.dscp": "dscp",
     "ip.dsfield.ecn": "ecn",
     "ipv6.tclass.dscp": "dscp",
@@ -68,6 +69,8 @@ _OF: Final = {
     "udp.": (FilterField.TRANSPORT, 17),
     "ip.": (FilterField.VERSION, 4),
     "ipv6.": (FilterField.VERSION, 6),
+    "vxlan.": (FilterField.TUNNEL, VXLAN_PORT),
+    "geneve.": (FilterField.TUNNEL, GENEVE_PORT),
 }
 WHERE: Final = {alias: where for alias in ALIASES for prefix, where in _OF.items() if alias.startswith(prefix)}
 """Wireshark fields of one protocol only: ``sport``, ``dscp`` or ``host`` here match both of their kind."""

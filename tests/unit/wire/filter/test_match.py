@@ -5,6 +5,7 @@ from ipaddress import ip_address
 import pytest
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Dot1Q, Ether
+from scapy.packet import Raw
 
 from lab.errors import UsageError
 from lab.wire.craft.build import cnp, pause, pfc, rocev2, vxlan
@@ -22,6 +23,12 @@ FRAMES = [
     cnp(IP4, 0x11),
     vxlan(VTEPS, 10, rocev2(IP4, crafted(Opcode.RC_RDMA_WRITE_FIRST))),
     vxlan(VTEPS, 11, cnp(IP4, 0x12)),
+    bytes(
+        Ether()
+        / IP(src="10.252.0.1", dst="10.252.0.2")
+        / UDP(sport=40000, dport=6081)
+        / Raw(b"\0\0\x65\x58\0\0\x0c\0" + rocev2(IP4, crafted(Opcode.RC_SEND_ONLY)))
+    ),
     pfc("02:00:00:00:00:01", PfcFrame.of({3: 65535})),
     pause("02:00:00:00:00:01", PauseFrame(7)),
     *plain()[3:7],
@@ -42,6 +49,8 @@ FRAMES = [
         ("cnp", "infiniband.bth.opcode == 0x81"),
         ("ack", "infiniband.aeth.syndrome.opcode == 0 and infiniband.bth.opcode in {0x11, 0x12}"),
         ("vni==10", "vxlan.vni == 10"),
+        ("geneve.vni==12", "geneve.vni == 12"),
+        ("vni>9", "vxlan.vni > 9 or geneve.vni > 9"),
         ("host 10.0.0.1 and not roce", "ip.addr == 10.0.0.1 and not infiniband"),
         ("host fd00::2", "ipv6.addr == fd00::2"),
         ("src 10.252.0.1", "ip.src == 10.252.0.1"),
@@ -52,7 +61,7 @@ FRAMES = [
         ("ttl == 64", "ip.ttl == 64 or ipv6.hlim == 64"),
         ("pfc", "macc.opcode == 0x0101"),
         ("pause", "macc.opcode == 0x0001"),
-        ("not (roce or vni>0)", "not infiniband and not vxlan"),
+        ("not (roce or vni>0)", "not infiniband and not vxlan and not geneve"),
     ],
 )
 def test_a_filter_takes_what_wireshark_takes_in_other_words(tshark: Tshark, ours: str, theirs: str) -> None:
@@ -69,6 +78,9 @@ def test_a_filter_takes_what_wireshark_takes_in_other_words(tshark: Tshark, ours
         "infiniband.bth.destqp == 0xabcde",
         "infiniband.bth.psn > 3 and infiniband.bth.opcode != 10",
         "infiniband.bth.opcode == 10 || vxlan.vni == 11",
+        "vxlan.vni > 0",
+        "geneve.vni > 0",
+        "vxlan.vni != 10",
         "ip.addr == 10.0.0.1",
         "ip.addr == 10.0.0.0/24",
         "ip.src == 10.0.1.0/24 or ipv6.src == fd00::/16",
