@@ -117,6 +117,8 @@ def dissect(
             most = counted(limit or 0, "packet")
             note = f"stopped at the limit of {most}: --limit N for more, --packet N for one, --summary for all"
             stderr.print(note, markup=False, highlight=False, soft_wrap=True)
+        if not json and not packet and not packets.count:
+            _tell_none(reader)
         if not json:
             _tell_beyond(reader, () if packets.stopped else packet or ())
             _tell_others(reader)
@@ -124,18 +126,18 @@ def dissect(
 
 
 class _Limited:
-    """Yields the first packets, and records whether more follow; for ``live`` input, it does not wait for another."""
+    """Yields and counts the first packets, and records whether more follow; ``live`` input is not waited for."""
 
     def __init__(self, packets: Iterator[NumberedPacket], limit: int | None, *, live: bool) -> None:
         self._packets, self._limit, self._live = packets, limit, live
         self.stopped = False
+        self.count = 0
 
     def __iter__(self) -> Iterator[NumberedPacket]:
-        count = 0
         for packet in islice(self._packets, self._limit):
-            count += 1
+            self.count += 1
             yield packet
-        self.stopped = count == self._limit and (self._live or next(self._packets, None) is not None)
+        self.stopped = self.count == self._limit and (self._live or next(self._packets, None) is not None)
 
 
 class _Timed:
@@ -180,6 +182,12 @@ def _chosen(reader: Reader, wanted: Expression | None, numbers: frozenset[int]) 
             return
         if (not numbers or packet.number in numbers) and (wanted is None or _is_wanted(wanted, packet)):
             yield packet
+
+
+def _tell_none(reader: Reader) -> None:
+    """Print why there is no output."""
+    of = f": the file has {counted(reader.number, 'other packet')}" if reader.number else ""
+    stderr.print(f"no packet matches{of}" if of else "the file has no packets", markup=False, highlight=False)
 
 
 def _tell_beyond(reader: Reader, numbers: Sequence[int]) -> None:

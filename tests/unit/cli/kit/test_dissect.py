@@ -115,6 +115,17 @@ def test_it_says_that_it_stopped_at_its_limit(many: File) -> None:
     assert b"stopped at the limit of 30" in piped.stderr, "nobody waits to know whether there is more"
 
 
+def test_it_says_why_there_is_nothing_to_show(many: File, tmp_path: File) -> None:
+    for mode in ((), ("--summary",), ("--columns", "number")):
+        none = dissect(many, "--filter", "psn==99999", *mode)
+        assert none.stderr == "no packet matches: the file has 30 other packets\n"
+    empty = tmp_path / "empty.pcapng"
+    with empty.open("wb", buffering=0) as output:
+        Writer(output).add_interface(Interface("leaf1:swp1"))
+    assert dissect(empty).stderr == "the file has no packets\n"
+    assert dissect(empty, "--json").stderr == ""
+
+
 def test_single_packets_by_their_numbers(many: File) -> None:
     text = dissect(many, "--packet", 17, "--no-figures").stdout
     assert text.startswith("Packet 17  0.000040000 s")
