@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from lab.telemetry.read.window_measure import Measure
 
 
+ARROW: Final = " -> "
+"""Between the ends of a transfer, as ``lab.rdma`` names it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lane:
     """The counters of one priority of a port, with the queue and the group of the same number.

@@ -28,6 +28,7 @@ from lab.diagnose.causes.setting_kinds import (
 from lab.diagnose.consequences import DRAINED, FEWER_ROUTES, TIMERS, is_label, is_quiet, is_state, takes_sessions_down
 from lab.diagnose.conservation.locations import PacketEffect
 from lab.diagnose.diagnosis import DiagnosisOutcome, Found
+from lab.diagnose.facts import ARROW
 from lab.diagnose.route_paths import peer_of
 from lab.diagnose.symptom import Evidence, matches
 
@@ -370,7 +371,8 @@ def _is_timer(suspects: _Suspects) -> bool:
 
 
 def _nodes(place: str) -> set[str]:
-    return {end.partition(":")[0] for end in place.split("--") if end}
+    """Return the nodes of a port, a link, or a transfer."""
+    return {end.partition(":")[0] for end in place.replace(ARROW, "--").split("--") if end}
 
 
 def _reaches(suspects: _Suspects, place: str, topology: Topology) -> bool:
@@ -454,7 +456,7 @@ def _cause(suspects: Sequence[_Suspects], share: float, found: Diagnosis, topolo
         for one in suspects
         for each in one.settings[: max(1, _LINES // 2 // len(suspects))]
     ]
-    seen = [each.evidence for each in found.located]
+    seen = [each.evidence for each in found.located] or found.unexplained
     kind = suspects[0].kind
     return Found(
         cause=kind.cause,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from lab.diagnose.facts import Lane, WindowFacts
+from lab.diagnose.facts import ARROW, Lane, WindowFacts
 from lab.telemetry.read import measures
 from lab.units import format_size
 
@@ -69,10 +69,13 @@ Symptom: TypeAlias = Callable[[WindowFacts], Iterable[Sign]]
 
 
 def matches(one: str, other: str) -> bool:
-    """Return whether two places are equal, share an end, one contains the other, or one is the whole fabric ("")."""
+    """Return whether two places are equal, share an end, one contains the other, or one is the whole fabric ("").
+
+    A transfer has two ends, like a link.
+    """
     if not one or not other or one == other:
         return True
-    ends, others = one.split("--"), other.split("--")
+    ends, others = (place.replace(ARROW, "--").split("--") for place in (one, other))
     return any(
         a == b or (":" not in a and b.partition(":")[0] == a) or (":" not in b and a.partition(":")[0] == b)
         for a in ends

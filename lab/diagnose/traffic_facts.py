@@ -7,7 +7,9 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.diagnose.facts import ArpProbe, FailedJob, GaveUp, Ran, StartedTransfer, Swept, SweptPair
+import numpy as np
+
+from lab.diagnose.facts import ARROW, ArpProbe, FailedJob, GaveUp, Ran, StartedTransfer, Swept, SweptPair
 from lab.errors import UsageError
 from lab.model.hosts import parse_pair
 from lab.telemetry.read.recorded_jobs import recorded_jobs
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from lab.telemetry.read.series import RecordingPhase
 
 _NS: Final = 10**9
+_SENT: Final = "sent_pkts"
+"""The counter of an RDMA device that grows with each packet, also with one that is sent again."""
 
 
 def commands_run(recording: Recording, window: RecordingPhase) -> Iterator[Ran]:
@@ -82,10 +86,29 @@ def arp_probes(recording: Recording, window: RecordingPhase) -> Iterator[ArpProb
 
 
 def failed_transfers(recording: Recording, window: RecordingPhase) -> Iterator[GaveUp]:
-    """Yield the transfers that failed."""
-    for event in recording.events(source="caller", kind="note", during=window):
-        if event.data.get("text") == "gave up" and "pair" in event.data:
-            yield GaveUp(event.seconds, str(event.data["pair"]), str(event.data["said"]))
+    """Yield the transfers that failed in the window, or in or before it if that was only noticed after it.
+
+    A transfer that is not awaited fails with its last packet.
+    """
+    for event in recording.events(source="caller", kind="note"):
+        if event.ns < window.start or event.data.get("text") != "gave up" or "pair" not in event.data:
+            continue
+        pair = str(event.data["pair"])
+        failed = event.ns if event.ns <= window.end else _last_packet(recording, pair, event.ns)
+        if failed is not None and failed <= window.end:
+            yield GaveUp((failed - recording.clock.start) / _NS, pair, str(event.data["said"]))
+
+
+def _last_packet(recording: Recording, pair: str, until: int) -> int | None:
+    """Return when the NICs of a pair ``h1 -> h4`` sent their last packet before a time; None if they sent none."""
+    names = pair.split(ARROW)
+    sent = [
+        recording.rdma(nic).counter(_SENT).between(recording.clock.start, until)
+        for nic in recording.devices
+        if {nic, nic.partition(":")[0]} & {*names} and _SENT in recording.rdma(nic).counters
+    ]
+    grown = [int(each.ns[1:][np.diff(each.values) > 0][-1]) for each in sent if each.delta()]
+    return max(grown, default=None) if len(names) > 1 else None
 
 
 def failed_jobs(recording: Recording, window: RecordingPhase) -> Iterator[FailedJob]:

@@ -21,6 +21,7 @@ from lab.model.qos.port_change import QosRequest, work_out
 from lab.model.qos.resolve import resolve
 from lab.model.values.link_selection import choose_ports
 from lab.telemetry.read.recording import Recording
+from lab.telemetry.store.recording_folder import append_line
 from tests.bench.hidden import play, score
 from tests.bench.hidden.families import FAMILY_OF
 from tests.bench.hidden.grammar import FABRICS, drawn, fabric_of, ground_of, rules
@@ -185,6 +186,16 @@ def test_healthy_is_right_only_where_nothing_is_harmed(tmp_path: Path) -> None:
     assert (harmed.exact, harmed.family, harmed.false_healthy) == (False, False, False)
     assert score.lost_packets(recorded(tmp_path / "lossy", 1), "observe")
     assert not score.lost_packets(quiet, "observe")
+
+
+@pytest.mark.parametrize(("at", "lost"), [("baseline", False), ("observe", True), ("", True)])
+def test_a_transfer_that_failed_is_noted_when_all_end(tmp_path: Path, at: str, lost: bool) -> None:
+    quiet = recorded(tmp_path / "quiet", 0)
+    ns = quiet.phase(at).end if at else quiet.phase("observe").end + 10**6
+    append_line(
+        quiet.folder.notes, {"ns": ns, "kind": "note", "text": "gave up", "pair": "h1 -> h4", "said": "broke"}
+    )
+    assert score.lost_packets(Recording.open(quiet.folder.path), "observe") is lost
 
 
 def test_a_page_gets_the_table_and_keeps_the_rest(tmp_path: Path) -> None:

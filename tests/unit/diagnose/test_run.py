@@ -19,7 +19,7 @@ from lab.model.qos.qos_store import dump_node
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.read.transfers import Transfer
 from lab.telemetry.store import recording_folder as files
-from tests.unit.diagnose.made_facts import configured, named
+from tests.unit.diagnose.made_facts import HOSTS, configured, named
 from tests.unit.diagnose.recorded import SENDERS, STEPS, begun, deaf, during, incast, one_sided
 from tests.unit.telemetry.made import RDMA, Made
 
@@ -255,6 +255,42 @@ def test_work_that_gave_up_is_told_in_the_window_in_which_it_did(run: Path) -> N
     assert {name: [(each.pairs, each.said) for each in told] for name, told in phases.items()} == {
         "baseline": [], "observe": [("h1:h5", "broke")],
     }  # fmt: skip
+
+
+def awaiting(made: Made) -> None:
+    """An incast whose receiver counts all packets."""
+    incast(made)
+    made.devices[HOSTS.index("h4"), RDMA.index("rcvd_pkts")] += 147
+
+
+def sending(made: Made) -> None:
+    """The same, and the RDMA device of h1 counts what it sends."""
+    awaiting(made)
+    made.devices[HOSTS.index("h1"), RDMA.index("sent_pkts")] += 49
+
+
+@pytest.mark.parametrize(("pair", "failed"), [("h1 -> h4", ["inject", "observe"]), ("h2 -> h4", [])])
+def test_a_transfer_that_is_not_awaited_fails_with_its_last_packet(
+    tmp_path: Path, pair: str, failed: list[str]
+) -> None:
+    """Its failure is noted when all transfers end. A transfer that never sent anything has no last packet."""
+    made = begun(tmp_path / "run")
+    during(made, "baseline", sending)
+    made.phase("inject")
+    for happens in (sending, *(awaiting,) * STEPS):
+        happens(made)
+        made.sample()
+    made.phase("")
+    during(made, "observe", awaiting)
+    recording = Recording.open(made.finished())
+    note = {"ns": recording.phase("observe").end + 10**6, "kind": "note", "text": "gave up", "pair": pair}
+    files.append_line(recording.folder.notes, {**note, "said": "Failed status 5"})
+    recording = Recording.open(recording.folder.path)
+    found = {each.name: collect(recording, each) for each in recording.phases}
+    assert [name for name, each in found.items() if each.gave_up] == failed
+    outcome = DiagnosisOutcome.UNKNOWN if failed else DiagnosisOutcome.CAPACITY
+    assert diagnose_run(recording, "observe").outcome is outcome
+    assert diagnose_run(recording, "baseline").outcome is DiagnosisOutcome.CAPACITY
 
 
 def test_why_probes_did_not_write_is_told_with_what_is_not_known(run: Path) -> None:
