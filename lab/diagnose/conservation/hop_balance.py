@@ -52,8 +52,8 @@ class HopBalance:
     """Packets that may be in flight, or between two readings. A smaller balance means nothing."""
     held: float = 0.0
     """The mean number of packets on a link in a window, beyond those that are always there: they were lost before."""
-    usual: float = 0.0
-    """Their median."""
+    samples: int = 0
+    """The number of samples that show it; 0 for too few, and for hops other than links."""
 
     @property
     def lost(self) -> int:
@@ -87,11 +87,11 @@ def balance(kind: HopKind, place: str, entered: NDArray[np.int64], left: NDArray
     if kind is HopKind.LINK and len(open_packets) >= _MANY:
         fall = float(np.max(np.maximum.accumulate(open_packets) - open_packets))
         slack = min(slack, _CERTAIN + 2 * fall)
-    held = usual = 0.0
+    held, samples = 0.0, 0
     if kind is HopKind.LINK and len(open_packets) >= _MANY:
         there = open_packets - max(0, int(np.sort(open_packets)[_LOWEST]))
-        held, usual = float(np.maximum(0, there).mean()), float(np.median(there))
+        held, samples = float(np.maximum(0, there).mean()), len(open_packets)
     return HopBalance(
         kind=kind, place=place, entered=int(entered[-1] - entered[0]), missing=missing, slack=slack,
-        held=held, usual=usual,
+        held=held, samples=samples,
     )  # fmt: skip

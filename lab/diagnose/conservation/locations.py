@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.conservation.hop_balance import HopKind
+from lab.diagnose.conservation.late_links import late_link
 from lab.diagnose.symptom import Evidence
 from lab.diagnose.symptoms import probes
 from lab.diagnose.symptoms.classes import mismatched
@@ -26,10 +27,6 @@ _FOREVER: Final = 0.98
 """Share of a window. A port that is paused longer holds what waits in it."""
 _FEW: Final = 8
 """Packets. A host takes fewer than this without its RDMA device when a transfer ends."""
-_HELD: Final = 0.3
-"""Packets on a link, beyond its load. More are there only if some of them are late: without a fault, at most 0.03."""
-_STANDS_OUT: Final = 3.0
-"""How much more packets a link holds than any other one."""
 
 _VANISHES: Final = {
     HopKind.LINK: "packets sent into it do not arrive",
@@ -165,14 +162,15 @@ def _out_of_order(facts: WindowFacts) -> Iterator[Location]:
     Packets were overtaken, or came too late.
     """
     missed = {nic: count for nic, each in facts.devices.items() if (count := each.get("out_of_seq_request", 0))}
-    if missed and (link := _holding_link(facts)) is not None:
+    if missed and (late := late_link(facts)) is not None:
         says = "packets out of sequence, and none vanished; packets stay on this link while others pass: a mean of"
-        seen = Evidence(says=says, of=link.place, source=link.kind.value, value=round(link.held, 1), at=facts.end)
+        seen = Evidence(says=says, of=late.hop.place, source=late.hop.kind.value, value=round(late.hop.held, 2),
+                        at=facts.end)  # fmt: skip
         yield Location(
-            place=link.place,
+            place=late.hop.place,
             effect=PacketEffect.REORDER,
             packets=sum(missed.values()),
-            of=link.entered,
+            of=late.hop.entered,
             evidence=seen,
         )
         return
@@ -183,28 +181,3 @@ def _out_of_order(facts: WindowFacts) -> Iterator[Location]:
         )  # fmt: skip
         received = facts.devices[nic].get("rcvd_pkts", 0)
         yield Location(place=nic, effect=PacketEffect.REORDER, packets=count, of=received, evidence=seen)
-
-
-def _holding_link(facts: WindowFacts) -> HopBalance | None:
-    """Return the only link with more packets on it than it sends at once.
-
-    By Little's law, a link that sends all the time has one packet on it, and others the share of their load. A long
-    link has those of its delay as well.
-    """
-    links = {hop.place: hop for hop in facts.hops if hop.kind is HopKind.LINK}
-    held = {place: hop.held - _by_design(facts, hop) for place, hop in links.items()}
-    most, *others = sorted(held, key=lambda place: -held[place]) or [""]
-    if not most or held[most] < _HELD or any(held[most] < _STANDS_OUT * held[each] for each in others[:1]):
-        return None
-    return links[most]
-
-
-def _by_design(facts: WindowFacts, hop: HopBalance) -> float:
-    """Return the mean number of packets on a link by its load and its configured delay.
-
-    If its configuration is not known, that is the load of a full one.
-    """
-    port = hop.place.partition("--")[0]
-    config = facts.config(port)
-    load = facts.port_load(port) if facts.rate(port) else 1.0
-    return load + (config.delay * hop.entered / facts.seconds if config else 0.0)

@@ -10,7 +10,7 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lab.diagnose.conservation.hop_balance import HopBalance, HopKind
+from lab.diagnose.conservation.late_links import late_link
 from lab.diagnose.conservation.locations import is_resent
 from lab.diagnose.symptom import Evidence, Sign
 
@@ -36,12 +36,10 @@ _SMALL_BITS: Final = 8 * (96 + 38)
 """A small packet of a sweep, with Ethernet's header, checksum, preamble and gap (IEEE 802.3 section 4.2.3)."""
 _CERTAIN: Final = 0.9
 _US: Final = 1e6
-_MEDIAN: Final = 0.5
-"""Packets that a late link has on it in most samples, beyond its load. Without a fault, there are none."""
-_STANDS_OUT: Final = 3.0
-"""How many times as late as on any other link packets are on the link with a fault."""
 _HELD_SURE: Final = 0.7
 """The place is certain. The count is that of all packets, so that the delay of a few is not known."""
+_NO_DEVICES: Final = 0.6
+"""The same, if it is not known whether RDMA devices miss packets: these may be overtaken on the link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,38 +140,14 @@ def slow_paths(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def packets_stay_on_a_link(facts: WindowFacts) -> Iterator[Sign]:
-    """A link has more packets on it than its load and length explain, and far more than any other link.
-
-    By Little's law, the mean number divided by their rate is the time of a packet on the link. A busy machine that
-    emulates a fabric delays the packets of all links.
-    """
-    late = {} if is_resent(facts) else dict(_late_links(facts))
-    for hop, more in late.items():
-        others = [each for other, each in late.items() if _cable(other) != _cable(hop)]
-        if more < _STANDS_OUT * max(others, default=0.0):
-            continue
-        load = facts.port_load(hop.place.partition("--")[0])
-        says = f"{hop.held:.1f} packets on the link at a load of {load:.0%}, so that each takes so many us more"
-        seen = Evidence(says=says, of=hop.place, source=hop.kind.value, value=round(more * _US), at=facts.end)
-        yield Sign(hop.place, (seen,), _HELD_SURE)
-
-
-def _late_links(facts: WindowFacts) -> Iterator[tuple[HopBalance, float]]:
-    """Yield links on which packets stay in most samples, and by how many seconds too long."""
-    for hop in facts.hops:
-        sender = hop.place.partition("--")[0]
-        config = facts.config(sender)
-        if hop.kind is not HopKind.LINK or config is None or not hop.entered or hop.missing > hop.slack:
-            continue
-        load = facts.port_load(sender)
-        late = (hop.held - load) * facts.seconds / hop.entered - config.delay
-        if hop.usual - load >= _MEDIAN and late >= _MORE:
-            yield hop, late
-
-
-def _cable(hop: HopBalance) -> frozenset[str]:
-    """Return both ends of a link, whichever sends."""
-    return frozenset(hop.place.split("--"))
+    """Packets stay on a link longer than its load and length explain, and longer than on any other link."""
+    late = None if is_resent(facts) else late_link(facts)
+    if late is None or late.seconds < _MORE or late.hop.missing > late.hop.slack:
+        return
+    hop, load = late.hop, facts.port_load(late.hop.place.partition("--")[0])
+    says = f"{hop.held:.2f} packets on the link at a load of {load:.0%}, so that each takes so many us more"
+    seen = Evidence(says=says, of=hop.place, source=hop.kind.value, value=round(late.seconds * _US), at=facts.end)
+    yield Sign(hop.place, (seen,), _HELD_SURE if facts.devices else _NO_DEVICES)
 
 
 def _divided(facts: WindowFacts) -> tuple[list[_Slow], list[Swept]]:

@@ -8,11 +8,9 @@ from tests.unit.diagnose.made_facts import configured, facts
 RESENT = {"h5": {"out_of_seq_request": 60, "duplicate_request": 0}}
 
 
-def hop(
-    kind: HopKind, place: str, missing: float, slack: float = 3.0, *, held: float = 0.0, usual: float = 0.0
-) -> HopBalance:
-    """A hop that 10,000 packets entered."""
-    return HopBalance(kind, place, 10_000, missing, slack, held, usual)
+def hop(kind: HopKind, place: str, missing: float, slack: float = 3.0, *, held: float = 0.0) -> HopBalance:
+    """A hop that 10,000 packets entered, in 60 samples."""
+    return HopBalance(kind, place, 10_000, missing, slack, held, 60)
 
 
 _HOPS = ((HopKind.SWITCH, "spine1"), (HopKind.NIC_RX, "h5:eth1"), (HopKind.NIC_TX, "h1:eth1"))
@@ -46,8 +44,8 @@ CASES = [
     ),
     (
         "link-delay", _TWICE,
-        facts({}, hops=(hop(HopKind.LINK, _TWICE, 0, held=0.95, usual=1.0),), qos=UPLINK),
-        facts({}, hops=(hop(HopKind.LINK, _TWICE, 0, held=0.95, usual=0.0),), qos=UPLINK),
+        facts({}, hops=(hop(HopKind.LINK, _TWICE, 0, held=0.95),), qos=UPLINK),
+        facts({}, hops=(hop(HopKind.LINK, _TWICE, 0, held=0.1),), qos=UPLINK),
     ),
     ("malformed-pfc", "h1:eth1", facts(STRAY, qos=ZERO, current=True), facts({}, qos=ZERO, current=True)),
 ]  # fmt: skip

@@ -335,9 +335,7 @@ def test_a_long_link_holds_packets_by_design(delay: float, cause: str) -> None:
 def test_a_machine_that_is_late_holds_packets_on_all_links(beside: float, named: bool) -> None:
     """Two cables: on the other one packets stay as well. Both directions of one cable are one place."""
     links = ("leaf1:swp1--spine1:swp1", "spine1:swp1--leaf1:swp1", "leaf1:swp2--spine2:swp1")
-    held = [
-        hop(HopKind.LINK, link, 0, held=each, usual=1.0) for link, each in zip(links, (1.0, 0.9, beside), strict=True)
-    ]
+    held = [hop(HopKind.LINK, link, 0, held=each) for link, each in zip(links, (1.0, 0.9, beside), strict=True)]
     window = facts({}, hops=tuple(held), qos=configured("leaf1:swp1", "leaf1:swp2", "spine1:swp1", "spine2:swp1"))
     assert ("link-delay" in {each.cause for each in diagnose(window).causes}) is named
 
