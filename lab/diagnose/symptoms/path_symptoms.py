@@ -131,8 +131,8 @@ def _unused(facts: WindowFacts) -> Iterator[tuple[str, list[Lane], Lane]]:
 
 def many_flows_on_one_uplink(facts: WindowFacts) -> Iterator[Sign]:
     """One uplink of an ECMP group carries all traffic, although enough QPs leave the switch to spread by chance."""
-    for switch, lanes, busiest in _unused(facts):
-        through = _through(facts, busiest.port)
+    for switch, lanes, _ in _unused(facts):
+        through = _through(facts, lanes)
         qps = sum(qps for _, qps in through)
         pairs = len(through)
         if qps < _MANY:  # without transfers the number of flows is not known: a few may share an uplink by chance
@@ -149,7 +149,7 @@ def few_flows_on_one_uplink(facts: WindowFacts) -> Iterator[Sign]:
     The QPs of a training job fill it for a part of each step only.
     """
     for switch, lanes, busiest in _unused(facts):
-        through = _through(facts, busiest.port)
+        through = _through(facts, lanes)
         qps = sum(qps for _, qps in through)
         if qps >= _MANY or len(through) < 2:
             continue
@@ -191,11 +191,14 @@ def _rings_meet(facts: WindowFacts, lane: Lane) -> bool:
     return len(ranks) > 1 and bool(lane.depth) and (facts.pauses_others(switch, lane.priority) or lane.marked > 0)
 
 
-def _through(facts: WindowFacts, port: str) -> list[tuple[tuple[str, str], int]]:
-    """Return the transfers that may leave by a port, with their QPs."""
-    return [
-        ((each.src, each.dst), each.qps) for each in facts.transfers if port in dict(way(facts, each.src, each.dst))
-    ]
+def _through(facts: WindowFacts, group: list[Lane]) -> list[tuple[tuple[str, str], int]]:
+    """Return the transfers that may leave by each port of an ECMP group, with their QPs.
+
+    If a link is down elsewhere, the group has fewer ports for a part of the addresses.
+    """
+    ports = {lane.port for lane in group}
+    ways = (({*dict(way(facts, each.src, each.dst))}, each) for each in facts.transfers)
+    return [((each.src, each.dst), each.qps) for taken, each in ways if ports <= taken]
 
 
 def _shares(facts: WindowFacts, lanes: list[Lane]) -> tuple[Evidence, ...]:

@@ -22,7 +22,7 @@ from lab.telemetry.read.recording import Recording
 from lab.telemetry.sample.queue_pairs import GONE, INTERVAL
 from tests.fabric.command import TOPOLOGIES
 from tests.unit.diagnose.made_conservation import RESENT, hop
-from tests.unit.diagnose.made_facts import HOSTS, Lanes, configured, facts, first, full
+from tests.unit.diagnose.made_facts import HOSTS, Lanes, configured, facts, first, full, writing
 from tests.unit.diagnose.recorded import begun
 from tests.unit.telemetry.made import RDMA, Made
 
@@ -382,6 +382,18 @@ def test_two_qps_that_share_an_uplink_by_chance_are_no_fault() -> None:
         "leaf1:swp3": {"pauses_out": 5, "resumes_out": 5}, "leaf1:swp4": {"pauses_out": 5, "resumes_out": 5},
     }  # fmt: skip
     assert [each.cause for each in diagnose(facts(lanes)).causes if each.fault] == []
+
+
+@pytest.mark.parametrize(("hops", "named"), [(("swp2",), False), (("swp1", "swp2"), True)])
+def test_qps_that_have_one_path_do_not_choose_it(hops: tuple[str, ...], named: bool) -> None:
+    """A link is down behind one of the spines: leaf1 has one next hop to h5, and two to other hosts."""
+    two = facts({})
+    leaf1 = {prefix: hops if prefix == "10.0.0.8/31" else mine for prefix, mine in two.routes["leaf1"].items()}
+    there = facts(
+        full("leaf1:swp2"), transfers=writing("h1:h5"), routes={**two.routes, "leaf1": leaf1},
+        down=frozenset({"spine1:swp2"}),
+    )  # fmt: skip
+    assert ("hash-polarisation" in {each.cause for each in diagnose(there).causes}) is named
 
 
 @pytest.mark.parametrize(("before", "late", "named"), [(0, True, True), (7, True, True), (0, False, False)])
