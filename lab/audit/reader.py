@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.audit.audited import FabricAudit, NodeAudit, UnreadPart
@@ -25,6 +26,7 @@ _READERS: Final = 16
 
 def audit(fabric: Fabric) -> FabricAudit:
     """Return the state of all nodes. Never raises for a node, daemon or device that is dead or silent."""
+    fabric = replace(fabric)  # other commands may have configured its ports since it was opened
     gone = fabric.backend.complaints(fabric.state)
     maps = _maps(fabric)
     with ThreadPoolExecutor(_READERS) as readers:

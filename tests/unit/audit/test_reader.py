@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,10 +12,15 @@ from lab.audit import reader
 from lab.audit.audited import NodeAudit, UnreadPart
 from lab.audit.difference import unread_kinds
 from lab.audit.objects.kernel_objects import FilterAudit, SysctlAudit
+from lab.backends.backend import Fabric
+from lab.backends.fabric_state import FabricState
 from lab.errors import EnvironmentLacks
+from lab.model.qos.resolve import resolve
+from tests.unit.model.qos.fabrics import fabric
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 QUEUED = FilterAudit("swp1", "ingress", 1, "0x1", "bpf", "all", 0)
 BLOCKED = FilterAudit("", "out", 0, "9", "xfrm", "block from all to 10.0.0.1/32", 0)
@@ -80,3 +86,21 @@ def test_policies_of_ipsec_are_a_part_of_their_own(monkeypatch: pytest.MonkeyPat
     assert found.unread[0] == UnreadPart("ipsec", "[Errno 1] Operation not permitted")
     assert found.filters == (QUEUED,)
     assert unread_kinds(found) == {"filter", "nft"}
+
+
+def test_ports_are_compared_with_their_configuration_at_the_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A recorder opens a fabric once, and another command configures a port later."""
+    monkeypatch.setattr(FabricState, "directory", tmp_path)
+    monkeypatch.setattr(reader, "_maps", lambda _: None)
+    monkeypatch.setattr(
+        reader, "read_node", lambda made, name, *_: NodeAudit(name, f"{made.qos['leaf1'].ports['swp1'].rate}")
+    )
+    topology = fabric("paper")
+    backend: Any = SimpleNamespace(plan=lambda *_: {}, complaints=lambda _: {})
+    opened = Fabric(FabricState("t"), topology, backend)
+    before = opened.qos["leaf1"]
+    slow = {name: replace(port, rate=10**6) for name, port in resolve(topology)["leaf1"].ports.items()}
+    FabricState("t").save_qos({"leaf1": replace(before, ports=slow)})
+    assert {each.role for each in reader.audit(opened).nodes.values()} == {"1000000"}
