@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, described, unread_kinds
+from lab.audit.objects.device_objects import PortAudit
 from lab.audit.objects.kernel_objects import InterfaceAudit, RuleAudit, SysctlAudit
 from lab.audit.placement import FEWEST, PORT, generic, interface_of
 
@@ -101,8 +102,12 @@ def of_siblings(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
         role = next((role for role in roles[slot] if role in usual), "")
         if expected := usual.get(role):
             peer = placement.peers.get((slot.node, slot.interface))
-            there = slots.get(_Slot(peer.node, peer.interface), {}) if peer else {}
-            differing = _of_settings(slot.node, objects, expected, there)
+            opposite = _Slot(peer.node, peer.interface) if peer else None
+            there = slots.get(opposite, {}) if opposite else {}
+            theirs = (
+                next((usual[role] for role in roles.get(opposite, ()) if role in usual), None) if opposite else None
+            )
+            differing = _of_settings(slot.node, objects, expected, there, theirs)
             found += [
                 each
                 for each in differing
@@ -215,8 +220,14 @@ def _kinds_of_masters(node: NodeAudit) -> dict[str, str]:
     return {each.name: kinds[each.master] for each in node.interfaces if each.master in kinds}
 
 
-def _of_settings(node: str, objects: Objects, usual: _Usual, there: Objects) -> Iterator[Difference]:
-    """Yield the settings of a node or an interface that most siblings have otherwise."""
+def _of_settings(
+    node: str, objects: Objects, usual: _Usual, there: Objects, theirs: _Usual | None
+) -> Iterator[Difference]:
+    """Yield the settings of a node or an interface that most siblings have otherwise.
+
+    ``there`` is the other end of a link, and ``theirs`` what is usual at such ends. A NIC neither marks nor has a
+    watchdog: an emulated port without these is no property of the link.
+    """
     for name, each in objects.items():
         if name not in usual.settings:
             continue
@@ -224,11 +235,13 @@ def _of_settings(node: str, objects: Objects, usual: _Usual, there: Objects) -> 
         if each.LABEL == "port" and any(settings.get(key) != usual.settings[name].get(key) for key in _OF_LINK):
             continue
         opposite = there[name].settings() if name in there and each.LABEL in _SHARED else None
+        normal = theirs.settings.get(name, {}) if theirs is not None and each.LABEL == PortAudit.LABEL else {}
         for setting, expected in usual.settings[name].items():
             if setting in _OF_PROTOCOL or setting.startswith(_LACP):
                 continue
             value = settings.get(setting, ABSENT)
-            if value != expected and (opposite is None or opposite.get(setting, ABSENT) != value):
+            shared = opposite is not None and opposite.get(setting, ABSENT) == value != normal.get(setting)
+            if value != expected and not shared:
                 yield Difference.of(node, each, setting, value, expected, SIBLINGS)
 
 

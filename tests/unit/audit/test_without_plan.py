@@ -402,6 +402,22 @@ def test_a_link_that_differs_from_others_at_both_ends_is_no_difference() -> None
     assert differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY) == []
 
 
+@pytest.mark.parametrize(("ends", "kmin", "listed"), [("l", "0", True), ("lh", "5", False)])
+def test_a_port_that_is_configured_like_its_nic_is_no_property_of_the_link(
+    ends: str, kmin: str, listed: bool
+) -> None:
+    """NICs have no Kmin. If both ends of a link differ from their siblings, the link does by design."""
+    nodes = dict(STATE.nodes)
+    for name, node in nodes.items():
+        for each in node.ports if name.startswith("h") else ():
+            nodes[name] = port(nodes[name], each.interface, **{"queues.3.ecn.kmin": "0"})
+    link = next(each for each in TOPOLOGY.links if {end.node[0] for end in each.ends} == {"h", "l"})
+    for end in (each for each in link.ends if each.node[0] in ends):
+        nodes[end.node] = port(nodes[end.node], end.interface, **{"queues.3.ecn.kmin": kmin})
+    found = differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY)
+    assert [(each.field, each.value, each.expected) for each in found] == [("queues.3.ecn.kmin", "0", "9")] * listed
+
+
 def test_a_dead_node_does_not_hide_another_fault() -> None:
     nodes = {**STATE.nodes, "leaf4": NodeAudit("leaf4", "leaf", unread=(UnreadPart("kernel", "gone"),))}
     leaf = STATE.nodes["leaf1"]
