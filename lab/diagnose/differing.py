@@ -20,6 +20,7 @@ from lab.audit.without_plan import differences_without_plan
 from lab.diagnose.causes.route_fixes import words_as_it_is
 from lab.diagnose.consequences import DRAINED, changes_routes, without_details
 from lab.diagnose.conservation.corruption import with_corruption
+from lab.diagnose.related_settings import with_related_settings
 from lab.diagnose.route_paths import RoutePaths, owners_of_networks, peer_of
 from lab.diagnose.setting_causes import with_setting_causes
 from lab.diagnose.symptom import matches
@@ -142,7 +143,9 @@ def with_differences(
     settings = _with_drained(
         without_details(settings, paths, wrong), drained_switches(known, recording.topology), paths
     )
-    shown = with_corruption(with_setting_causes(replace(found, differing=_in_order(settings)), paths), known)
+    shown = with_corruption(
+        with_setting_causes(with_related_settings(replace(found, differing=_in_order(settings))), paths), known
+    )
     return replace(shown, differing=_in_order([*plugged, *shown.differing]))
 
 

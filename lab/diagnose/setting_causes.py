@@ -162,7 +162,7 @@ def _of_shut_ports(cause: Found, shut: Sequence[DifferingSetting], at: float) ->
         return cause
     by_frr = any(each.kind == "frr" for each in shut)
     title = f"a port is administratively shut down, {'by FRR' if by_frr else 'in the kernel'}"
-    evidence = (*(_evidence(each, at) for each in shut), *cause.evidence)[:_LINES]
+    evidence = (*(evidence_of(each, at) for each in shut), *cause.evidence)[:_LINES]
     return replace(cause, title=title, evidence=evidence)
 
 
@@ -171,7 +171,7 @@ def _narrowed(cause: Found, settings: Sequence[DifferingSetting], at: float) -> 
     places = [each for each in cause.places if any(matches(each, _place_of(one)) for one in settings)]
     if cause.confidence >= _NEARBY or len(cause.places) < 2 or len(places) != 1:
         return cause
-    evidence = (*(_evidence(each, at) for each in settings), *cause.evidence)[:_LINES]
+    evidence = (*(evidence_of(each, at) for each in settings), *cause.evidence)[:_LINES]
     return replace(cause, places=tuple(places), confidence=_AT_ITS_PLACE, evidence=evidence)
 
 
@@ -213,7 +213,7 @@ def _of_fewer_paths(cause: Found, found: Diagnosis, paths: RoutePaths) -> Found 
         return None
     lines = here or [each for each in lines if each not in mutual] or mutual
     certain = _PATHS_TAKEN if lines != mutual else _ONE_OF_TWO
-    evidence = (*(_evidence(each, found.end) for each in lines), *cause.evidence)[:_LINES]
+    evidence = (*(evidence_of(each, found.end) for each in lines), *cause.evidence)[:_LINES]
     places = tuple(dict.fromkeys(map(_place_of, lines)))
     return replace(cause, places=places, confidence=certain, evidence=evidence, fix="; ".join(remedies(lines)))
 
@@ -414,7 +414,8 @@ def _is_explained(cause: Found, likely: Iterable[_Suspects], topology: Topology)
     )
 
 
-def _evidence(setting: DifferingSetting, at: float) -> Evidence:
+def evidence_of(setting: DifferingSetting, at: float) -> Evidence:
+    """Return a setting that differs as a line of evidence, at a time."""
     if is_shutdown(setting) or is_shut_port(setting):
         says = f"{setting.object}: administratively shut down ({setting.against})"
         return Evidence(says=says, of=_place_of(setting), source="settings", value=1, at=at)
@@ -452,7 +453,7 @@ def _cause(suspects: Sequence[_Suspects], share: float, found: Diagnosis, topolo
     them is the fault, so that their confidence is the sum. It is at most that of a single place.
     """
     lines = [
-        _evidence(each, found.end)
+        evidence_of(each, found.end)
         for one in suspects
         for each in one.settings[: max(1, _LINES // 2 // len(suspects))]
     ]

@@ -36,9 +36,11 @@ def remedies(settings: Iterable[DifferingSetting]) -> list[str]:
     - a new hook of filters is removed with its filters
     - of what a node may have by intent, one object is named
     - if the ends of a link differ from each other, one command is enough
+    - of a fixed and a dynamic threshold, the one is set that the group should have
     """
     settings = list(settings)
     choices, settings = _of_either_end(settings)
+    settings = [each for each in settings if not (each.expected == "none" and _OF_ONE_LIMIT.search(each.setting))]
     hooks = {(each.node, each.interface) for each in settings if is_filter_hook(each) and is_new(each)}
     settings = [each for each in settings if each.kind != "filter" or (each.node, each.interface) not in hooks]
     mine = sorted(
@@ -472,6 +474,8 @@ _REMOVED_WITHOUT_SECRET: Final = re.compile(
 _REMOVED_FIRST: Final = "ip ospf area"
 """The line whose value FRR only changes after it was removed."""
 _BRIDGED: Final = {"yes": "on", "no": "off", "True": "on", "False": "off"}
+_OF_ONE_LIMIT: Final = re.compile(r"^groups\.\d+\.(alpha|xoff)$")
+"""A group has one of both: ``qos set`` of the one removes the other."""
 _NAMES_OF_SETTINGS: Final = (
     (re.compile(r"^dscp_to_priority\.(\d+)$"), r"map.dscp.\1"),
     (re.compile(r"^trust$"), "map.trust"),

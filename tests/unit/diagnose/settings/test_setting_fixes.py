@@ -394,3 +394,10 @@ def test_a_peer_group_is_removed_after_its_members() -> None:
         for each in remedies(setting("leaf1", f"frr router bgp 1 / {line}") for line in lines)
     ]
     assert typed == [f"no {line}" for line in reversed(lines)]
+
+
+def test_a_threshold_that_a_group_should_not_have_goes_with_the_other_one() -> None:
+    """``qos set`` takes no ``none`` for them: a group has a fixed threshold, or a share of the buffer."""
+    fixed = setting("leaf1", "port swp3", "groups.3.xoff", "swp3", value="20000", expected="none")
+    shared = setting("leaf1", "port swp3", "groups.3.alpha", "swp3", value="none", expected="1")
+    assert remedies([fixed, shared]) == ["rocelab qos set leaf1:swp3 buffer.groups.3.alpha=1"]
