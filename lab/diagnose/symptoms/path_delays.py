@@ -145,7 +145,7 @@ def packets_stay_on_a_link(facts: WindowFacts) -> Iterator[Sign]:
     if late is None or late.seconds < _MORE or late.hop.missing > late.hop.slack:
         return
     hop, load = late.hop, facts.port_load(late.hop.place.partition("--")[0])
-    says = f"{hop.held:.2f} packets on the link at a load of {load:.0%}, so that each takes so many us more"
+    says = f"{hop.held:.2f} packets on the link at a load of {load:.0%}, so that each takes at least so many us more"
     seen = Evidence(says=says, of=hop.place, source=hop.kind.value, value=round(late.seconds * _US), at=facts.end)
     yield Sign(hop.place, (seen,), _HELD_SURE if facts.devices else _NO_DEVICES)
 
