@@ -102,6 +102,7 @@ def _collected(recording: Recording, window: RecordingPhase) -> WindowFacts:
         plain=plain,
         planned_rates={str(end): link.rate for link in recording.topology.links for end in link.ends},
         current=current,
+        reconfigured=frozenset(_reconfigured(recording, qos)) if current else frozenset(),
     )
     missing += [f"the state of {node}: it did not answer" for node, known in state.items() if "complaint" in known]
     if facts.plain:
@@ -203,6 +204,15 @@ def _configuration(
     except UsageError:
         missing.append("the configuration of the devices")
         return {}, False
+
+
+def _reconfigured(recording: Recording, now: Mapping[str, NodeQos]) -> Iterator[str]:
+    """Yield the ports with another configuration than when the recording began."""
+    before = recording.qos()
+    for node, qos in now.items():
+        for name, port in qos.ports.items():
+            if node in before and before[node].ports.get(name) != port:
+                yield f"{node}:{name}"
 
 
 def _overlay(

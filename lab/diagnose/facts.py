@@ -309,6 +309,8 @@ class WindowFacts:
     """By port: the rate of its link in the topology, in bit/s. A link that is slow by design is no fault."""
     current: bool = False
     """Whether ``qos`` is the configuration in the window; otherwise it is that of the recording's beginning."""
+    reconfigured: frozenset[str] = frozenset()
+    """Ports with another configuration than at the beginning of the recording."""
     missing: tuple[str, ...] = ()
     """Facts that the window does not have, as phrases."""
 

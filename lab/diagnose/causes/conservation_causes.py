@@ -94,7 +94,8 @@ CONSERVATION_CAUSES: Final = (
         tell="rocelab diagnose --probe --json: the delays; rocelab qos show {node}: whether a rate differs",
         fix="compare {place} with its siblings: a longer fibre, a media converter, a retimer or a lower rate",
         words="The number of packets on a link, divided by their rate, is the time of each (Little's law). QPs on"
-        " this link are slower, and those that change paths arrive out of order.",
+        " this link are slower, and those that change paths arrive out of order. Acknowledgements that are overtaken"
+        " look the same: each waits for the next one.",
         fallback=True,
     ),
 )  # fmt: skip

@@ -35,12 +35,12 @@ PAUSE_CAUSES: Final = (
         " storm spreads to the spines. Its configuration has drifted.",
     ),
     Cause(
-        "pfc-watchdog-missing", "a leaf has no PFC watchdog, unlike its siblings",
+        "pfc-watchdog-missing", "some leaves have a PFC watchdog, and others do not",
         needs=(pause_symptoms.watchdog_on_a_sibling_only,),
         rival="",
         tell="rocelab qos show {place}: pfc.watchdog.enabled, compared with a sibling",
-        fix="rocelab qos set {place} pfc.watchdog.enabled=true, and the same configuration for all leaves",
-        words="There is no storm now. If a NIC starts one, the siblings contain it and this leaf does not.",
+        fix="the same configuration for all leaves: rocelab qos set {place} pfc.watchdog.enabled=true, or false",
+        words="There is no storm now. If a NIC starts one, leaves with a watchdog contain it, and the others do not.",
     ),
     Cause(
         "pfc-watchdog-loop", "a watchdog treats the gaps between a NIC's pauses as the end of the storm",

@@ -22,6 +22,9 @@ _AGAIN: Final = 2
 """The minimum number of storms that the watchdog declared over and that returned, to exclude chance."""
 _MOSTLY: Final = 0.5
 """Share of a window that a storm with gaps pauses a port, at least."""
+_ODD: Final = 0.85
+_EITHER: Final = 0.6
+"""As many switches have a watchdog as have none: either can be intended."""
 _BEGUN: Final = 0.2
 """Share of a window. A shorter pause may simply end after the window, and is not a storm."""
 
@@ -299,30 +302,47 @@ def watchdog_takes_gaps_for_the_end(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def watchdog_on_a_sibling_only(facts: WindowFacts) -> Iterator[Sign]:
-    """A switch has the watchdog on none of its ports to hosts, while another switch has it on all of them."""
-    if not facts.current:
+    """A switch has the watchdog on none of its ports to hosts, while another switch has it on all of them.
+
+    The fewer switches of both are named. Of as many, those that were configured in the recording, or else those
+    without a watchdog, with less certainty.
+    """
+    having, lacking = _watched_switches(facts)
+    if not having or not lacking:
         return
+    changed = {port.partition(":")[0] for port in facts.reconfigured}
+    tied = len(having) == len(lacking)
+    shown = tied and bool(changed & {*having}) != bool(changed & {*lacking})
+    odd = having if len(having) < len(lacking) or (shown and changed & {*having}) else lacking
+    others = ", ".join(lacking if odd is having else having)
+    says = f"its host ports have {'a' if odd is having else 'no'} PFC watchdog; those of {others} have"
+    says += " none" if odd is having else " one"
+    for switch in odd:
+        seen = Evidence(
+            says=says, of=switch, source="qos pfc.watchdog.enabled", value=int(odd is having), at=facts.end
+        )
+        yield Sign(switch, (seen,), _EITHER if tied and not shown else _ODD)
+
+
+def _watched_switches(facts: WindowFacts) -> tuple[list[str], list[str]]:
+    """Return the switches with a watchdog on all ports to hosts, and those with none."""
     watched = {
         switch: [config.pfc.watchdog.enabled for port in facts.ports_of(switch)
                  if facts.is_host(port.peer) and (config := facts.config(port.name))]
-        for switch in facts.switches
+        for switch in facts.switches if facts.current
     }  # fmt: skip
-    complete = [switch for switch, ports in watched.items() if ports and all(ports)]
-    for switch, ports in watched.items():
-        if ports and not any(ports) and complete:
-            says = f"its host ports have no PFC watchdog; those of {', '.join(complete)} have one"
-            yield Sign(
-                switch,
-                (Evidence(says=says, of=switch, source="qos pfc.watchdog.enabled", value=0, at=facts.end),),
-                0.85,
-            )
+    known = {switch: ports for switch, ports in watched.items() if ports}
+    return [each for each, ports in known.items() if all(ports)], [each for each in known if not any(known[each])]
 
 
 def _watched_elsewhere(facts: WindowFacts, port: str) -> tuple[Evidence, ...]:
     """Return evidence that other switches have a watchdog: their configuration, or storms in this recording."""
     node = port.partition(":")[0]
     if facts.current:
-        return next((sign.evidence for sign in watchdog_on_a_sibling_only(facts) if sign.place == node), ())
+        having, lacking = _watched_switches(facts)
+        says = f"its host ports have no PFC watchdog; those of {', '.join(having)} have one"
+        seen = Evidence(says=says, of=node, source="qos pfc.watchdog.enabled", value=0, at=facts.end)
+        return (seen,) if having and node in lacking else ()
     for lane in facts.lanes.values():
         if lane.storms_so_far and lane.port.partition(":")[0] != node:
             says = "storms detected by the watchdog of a sibling"

@@ -10,6 +10,7 @@ import pytest
 from lab.diagnose.cause_engine import diagnose
 from lab.diagnose.causes.cause_table import CAUSES
 from lab.diagnose.diagnosis import DiagnosisOutcome
+from lab.diagnose.facts import PortFacts
 from lab.diagnose.symptom import Evidence
 from lab.diagnose.symptoms import overlay_symptoms
 from lab.faults.catalogue import KINDS
@@ -355,3 +356,38 @@ def test_each_value_of_a_marking_curve_is_compared(values: dict[str, float], sou
     assert (found.cause, found.places) == ("ecn-off-by-3kb", ("leaf2:swp6",))
     assert [line.source for line in found.evidence] == sources
     assert all("where siblings have" in line.says for line in found.evidence)
+
+
+@pytest.mark.parametrize(
+    ("watched", "changed", "place", "confidence"),
+    [
+        ("leaf1", (), "leaf2", 0.6),
+        ("leaf1", ("leaf2:swp3",), "leaf2", 0.85),
+        ("leaf1", ("leaf1:swp3",), "leaf1", 0.85),
+        ("leaf1", ("leaf1:swp3", "leaf2:swp3"), "leaf2", 0.6),
+        ("leaf1 leaf2", (), "", 0.0),
+    ],
+)
+def test_of_two_leaves_the_one_that_was_configured_has_the_wrong_watchdog(
+    watched: str, changed: tuple[str, ...], place: str, confidence: float
+) -> None:
+    ports = [port for leaf in watched.split() for port in PEERS if port.startswith(leaf)]
+    there = facts({}, qos=configured(*ports, watchdog={"enabled": True}), current=True)
+    found = diagnose(replace(there, reconfigured=frozenset(changed))).causes
+    expected = [("pfc-watchdog-missing", (place,), confidence)] * bool(place)
+    assert [(each.cause, each.places, each.confidence) for each in found] == expected
+
+
+def test_the_only_leaf_of_three_with_a_watchdog_is_the_odd_one() -> None:
+    more = {
+        f"leaf3:swp{number}": PortFacts(f"leaf3:swp{number}", f"h{number}x:eth1", host=False) for number in (3, 4)
+    }
+    hosts = {each.peer: PortFacts(each.peer, each.name, host=True) for each in more.values()}
+    there = facts(
+        {}, qos=configured(*(port for port in PEERS if port.startswith("leaf1")), watchdog={"enabled": True})
+    )
+    qos = {**there.qos, "leaf3": there.qos["leaf2"]}
+    there = replace(there, ports={**there.ports, **more, **hosts}, qos=qos, current=True)
+    (found,) = diagnose(there).causes
+    assert (found.places, found.confidence) == (("leaf1",), 0.85)
+    assert found.evidence[0].says == "its host ports have a PFC watchdog; those of leaf2, leaf3 have none"
