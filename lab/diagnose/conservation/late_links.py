@@ -45,6 +45,8 @@ class LateLink:
 class _Held:
     hop: HopBalance
     load: float
+    rate: float
+    """Packets per second."""
     above: float
     """The mean number of packets on a link, beyond those of its configured delay."""
 
@@ -67,7 +69,7 @@ def late_link(facts: WindowFacts) -> LateLink | None:
     others = [more[each] for each in held if each.cable != most.cable]
     if more[most] < _STANDS_OUT * max(others, default=0.0):
         return None
-    return LateLink(most.hop, more[most], more[most] * facts.seconds / most.hop.entered)
+    return LateLink(most.hop, more[most], more[most] / most.rate)
 
 
 def _held(facts: WindowFacts, hop: HopBalance) -> _Held:
@@ -75,21 +77,26 @@ def _held(facts: WindowFacts, hop: HopBalance) -> _Held:
     port = hop.place.partition("--")[0]
     config = facts.config(port)
     load = facts.port_load(port) if facts.rate(port) else 1.0
-    length = config.delay * hop.entered / facts.seconds if config else 0.0
-    return _Held(hop, min(1.0, load), hop.held - length)
+    rate = hop.entered / facts.seconds
+    return _Held(hop, min(1.0, load), rate, hop.held - (config.delay * rate if config else 0.0))
 
 
 def _more(held: _Held, of: Iterable[_Held]) -> float:
-    return held.above - _share(held, of) * held.load
+    return held.above - _usual(held, of)
 
 
-def _share(held: _Held, of: Iterable[_Held]) -> float:
-    """Return how much of its load a link can hold: the most of all comparable ones; all of it without enough."""
+def _usual(held: _Held, of: Iterable[_Held]) -> float:
+    """Return how many packets a link can hold without a fault: for its load, and for its rate, as any comparable one.
+
+    Small packets have a high rate for their load, and a machine that is late delays each as long as a large one.
+    Without enough comparable links, all of its load can be on it.
+    """
     least = max(_LEAST_LOAD, _AS_LOADED * held.load)
     others = [each for each in of if each.cable != held.cable and each.load >= least]
-    if len({each.cable for each in others}) < _COMPARED:
-        return 1.0
-    return min(1.0, max(0.0, *(each.above / each.load for each in others)))
+    enough = len({each.cable for each in others}) >= _COMPARED
+    share = max((each.above / each.load for each in others), default=0.0) if enough else 1.0
+    late = max((each.above / each.rate for each in others), default=0.0)
+    return max(0.0, min(1.0, share) * held.load, late * held.rate)
 
 
 def _is_certain(held: _Held, more: float) -> bool:

@@ -88,3 +88,11 @@ def test_a_delay_at_a_third_of_the_load_is_seen(us: int) -> None:
     found = late_link(made)
     assert found is not None
     assert found.hop.place == LATE
+
+
+@pytest.mark.parametrize(("beside", "named"), [("02" * 32, False), (USUAL, True)])
+def test_small_packets_are_as_late_as_large_ones_on_a_machine_that_is_late(beside: str, named: bool) -> None:
+    """1.5 of 5,000 packets a second are on a link at 5% of its rate: 300 us each, and 200 us each on other links."""
+    made = window("03" * 32, 0.05, *((beside, 0.9),) * 4)
+    small = replace(made.hops[0], entered=int(5000 * SECONDS))
+    assert (late_link(replace(made, hops=(small, *made.hops[1:]))) is not None) is named
