@@ -446,6 +446,7 @@ def _links(found: Loops, flows: Flows, members: Sequence[int], links: Sequence[s
         by_link[flows.key(flow).interface].append(flow)
     for interface, here in by_link.items():
         passes = [found.passes[flow][1] for flow in here]
-        ends = dict.fromkeys(mac(end) for each in passes for macs in each.lowest for end in macs)
-        turned = turns(macs for each in passes for macs in each.lowest)
+        known = {macs: None for each in passes for macs in each.lowest if any(macs)}  # raw IP has none
+        ends = dict.fromkeys(mac(end) for macs in known for end in macs)
+        turned = turns(known)
         yield LoopLink(link=links[interface], times=sum(map(found.times, here)), turned=turned, macs=tuple(ends))

@@ -45,16 +45,31 @@ def priorities(flow: FlowFacts) -> set[int]:
 
 def _outside(facts: AnalysisFacts, paused: set[int]) -> Iterator[CaptureFinding]:
     outside: dict[tuple[int, ...], dict[str, int]] = defaultdict(dict)
+    partly: dict[tuple[int, ...], list[str]] = defaultdict(list)
     inside = False
     for flow in facts.flows:
         if not flow.messages and not flow.payload:
             continue
+        name = f"{flow.src} to {flow.dst} QP {flow.qp:#x} at {flow.link}"
         if priorities(flow) & paused:
             inside = True
+            others = tuple(dscp for dscp in flow.dscps if dscp >> _SHIFT not in paused)
+            if others and flow.pcp not in paused:
+                partly[others].append(name)
         elif flow.dscps:
-            names = outside[flow.dscps]
-            names.setdefault(f"{flow.src} to {flow.dst} QP {flow.qp:#x} at {flow.link}", len(names))
+            outside[flow.dscps].setdefault(name, len(outside[flow.dscps]))
     classes = " and ".join(map(str, sorted(paused)))
+    for dscps, flows in partly.items():
+        whose = flows[0] if len(flows) == 1 else f"{len(flows)} flows, the first {flows[0]}"
+        yield CaptureFinding(
+            f"{whose}: in part DSCP {', '.join(map(str, dscps))}, usually priority {dscps[0] >> _SHIFT}, "
+            f"while PFC pauses priority {classes}",
+            "some packets or answers of the QP are outside of the lossless class: dissect --columns"
+            " number,opcode,dscp lists them",
+            note=True,
+            count=len(flows),
+            examples=tuple(flows)[:_EXAMPLES],
+        )
     for dscps, names in outside.items():
         priority = dscps[0] >> _SHIFT
         first = next(iter(names))

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from lab.analysis.results.analysis_facts import AnalysisFacts, Loop
 
 _EXAMPLES: Final = 10
+_PAIR: Final = 2
+"""Hops of a loop of two routers."""
 
 
 def loop_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
@@ -60,7 +62,10 @@ def _meaning(loop: Loop) -> str:
             f"a routing loop in the overlay: leaves or VRFs are each other's next hop to {loop.dst}; compare the"
             " routes of their VRFs"
         )
-    return f"a routing loop: the routers there are each other's next hop to {loop.dst}; compare their routes"
+    if loop.hops == _PAIR:
+        return f"a routing loop: the routers there are each other's next hop to {loop.dst}; compare their routes"
+    routers = f"{loop.hops} routers" if loop.hops else "routers"
+    return f"a routing loop: {routers} send packets to {loop.dst} in a circle; compare their routes"
 
 
 def _name(loop: Loop) -> str:
@@ -71,7 +76,7 @@ def _name(loop: Loop) -> str:
 def _where(loop: Loop) -> str:
     """Return the link at which the packet turns, or else all links that it passes."""
     turning = [link for link in loop.links if link.turned]
-    if turning:
+    if turning and len(turning[0].macs) > 1:
         link = turning[0]
         ends = " and ".join(link.macs[:2])
         return f"{link.link} {counted(link.times, 'time')}, where {ends} send it back to each other"

@@ -29,12 +29,12 @@ _ODD: Final = {
     ),
     "no class": (
         "PFC whose class vector is 0: it stops and resumes no class",
-        "the sender enables no priority in them; its PFC configuration or driver is wrong",
+        "the sender enables no priority in them: check its PFC configuration and driver",
         True,
     ),
     "reserved class": (
         "PFC whose class vector is {number:#06x}: its upper eight bits are reserved",
-        "receivers ignore those bits (IEEE 802.1Q clause 36), or the whole frame; the sender is wrong",
+        "receivers ignore those bits (IEEE 802.1Q clause 36), or the whole frame: check the sender's driver",
         True,
     ),
     "address": (

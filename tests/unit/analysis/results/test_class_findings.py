@@ -79,6 +79,14 @@ def test_beside_roce_in_the_paused_class_another_may_be_lossless_too() -> None:
     assert not wrong.note
 
 
+def test_a_flow_that_is_partly_in_the_paused_class_is_noted() -> None:
+    frames = [classed(packets.send(psn), 26 if psn < 3 else 0) for psn in range(5)]
+    (note,) = outside(captured(*((0, frame) for frame in frames)))
+    assert note.note
+    assert "in part DSCP 0, usually priority 0, while PFC" in note.what
+    assert not outside(captured(*((0, tagged(frame, 3)) for frame in frames)))  # switches may trust the tag
+
+
 def test_cnps_and_answers_may_have_a_class_of_their_own() -> None:
     story = [packets.send(1), classed(packets.congestion(), 48), classed(packets.ack(1), 0)]
     facts = captured(*((0, frame) for frame in story))

@@ -69,6 +69,8 @@ def test_a_circle_of_three_routers_passes_a_link_one_way() -> None:
     facts = analysed([(n * 6 * US, 0, frame(A, B, 62 - 3 * n)) for n in range(5)])
     (loop,) = facts.loops
     assert (loop.hops, loop.links[0].times, loop.links[0].turned) == (3, 5, False)
+    (finding,) = facts.findings
+    assert "a routing loop: 3 routers send packets to 10.0.0.2 in a circle" in finding.meaning
 
 
 def test_every_link_of_a_circle_is_named() -> None:
@@ -103,7 +105,10 @@ def test_a_loop_that_begins_later_and_takes_all_packets() -> None:
 def test_addresses_that_are_not_known_leave_the_ttls() -> None:
     """Raw IP has none: more than any path's number of TTLs."""
     facts = analysed([(n * US, 0, bytes(12) + frame(A, A, 63 - n)[12:]) for n in range(12)])
-    assert facts.loops
+    (loop,) = facts.loops
+    assert (loop.links[0].turned, loop.links[0].macs) == (False, ())
+    (finding,) = facts.findings
+    assert "where" not in finding.what
 
 
 def test_a_mirror_of_several_routers_is_none() -> None:
