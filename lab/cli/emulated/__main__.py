@@ -11,6 +11,7 @@ from lab.backends.lifecycle import open_fabric
 from lab.cli.emulated import COMMANDS, FABRIC, FOLDER, NODE, nic_tools, switch_show
 from lab.cli.emulated.devices import devices_of
 from lab.cli.emulated.emulated_node import EmulatedNode
+from lab.cli.emulated.substitutes import instead_of_show
 from lab.errors import LabError
 from lab.rdma import sysfs
 
@@ -42,6 +43,9 @@ def _answer(node: EmulatedNode, tool: str, arguments: list[str]) -> Iterable[str
     if tool == "ethtool":
         return _statistics(node, arguments) if has_ports else None
     if tool == "show" and (draw := switch_show.SHOW.get(" ".join(arguments[:3]))) is None:
+        if instead := instead_of_show(arguments):
+            command = " ".join(arguments)
+            raise LabError(f"{command!r} is neither emulated nor a command of FRR", f"use {instead}")
         return None
     if not has_ports:
         from lab.backends.live_qos import how_to_get_ports  # noqa: PLC0415 - NumPy, for which other answers do not wait

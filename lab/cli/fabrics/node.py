@@ -15,6 +15,7 @@ from lab.backends.fabric_state import all_fabrics, rdma_needs_the_vm
 from lab.backends.node_selection import node_of
 from lab.cli import emulated
 from lab.cli.emulated.devices import devices_of
+from lab.cli.emulated.substitutes import instead_of_tool
 from lab.cli.kit.complete import FabricOption, node_names
 from lab.cli.kit.open_fabric import open_fabric
 from lab.cli.kit.warnings import warn
@@ -71,7 +72,9 @@ def _interact(fabric: Fabric, node: str, argv: list[str], *, is_shell: bool = Fa
     try:
         return session.interact(argv, is_shell=is_shell)
     except EnvironmentLacks as error:
-        raise EnvironmentLacks(error.message, "check its name: a node has the programs of this machine") from error
+        instead = instead_of_tool(argv[0])
+        remedy = f"use {instead}" if instead else "check its name: a node has the programs of this machine"
+        raise EnvironmentLacks(error.message, remedy) from error
 
 
 def _environment(fabric: Fabric, node: str) -> dict[str, str]:
@@ -115,6 +118,8 @@ def execute(
     code = _interact(fabric, node, command)
     if code and _RDMA_PROGRAM.fullmatch(command[0].rpartition("/")[2]) and not devices_of(fabric, node):
         warn(_why_no_rdma(fabric, node))
+    elif code and (instead := instead_of_tool(command[0])):
+        warn(f"use {instead}")
     sys.exit(code)
 
 

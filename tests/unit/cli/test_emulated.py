@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from lab.cli import emulated
 from lab.cli.emulated import __main__, nic_tools, switch_show
 from lab.dataplane.counter_names import COUNTERS, CounterScope
+from lab.errors import LabError
 from lab.model.load import load_topology
 from lab.model.qos.port import CLASSES
 from lab.model.qos.resolve import resolve
@@ -94,6 +96,32 @@ def test_gids_have_their_ipv4_address() -> None:
     assert lines[2].split() == ["f.h1.eth1", "1", "0", "fe80:0000:0000:0000:0000:0000:0000:0001", "v2", "eth1"]
     assert lines[3].split()[3:5] == ["0000:0000:0000:0000:0000:ffff:0a00:0001", "10.0.0.1"]
     assert lines[-1] == "n_gids_found=2"
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ("show interfaces counters", "rocelab counters"),
+        ("show lldp table", "rocelab lldp"),
+        ("show pfcwd stats", "rocelab qos show"),
+        ("show pfc asymmetric", "show pfc counters"),
+        ("show queue watermark multicast", "show queue counters"),
+    ],
+)
+def test_other_show_commands_of_sonic_name_the_command_to_use(line: str, remedy: str) -> None:
+    node = SimpleNamespace(fabric=SimpleNamespace(topology=SimpleNamespace(qos=None)))
+    tool, *words = line.split()
+    with pytest.raises(
+        LabError, match=f"{' '.join(words)}' is neither emulated nor a command of FRR: use .*{remedy}"
+    ):
+        __main__._answer(node, tool, words)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("line", ["show", "show ip route", "show interface swp1", "show version", "show lldpd"])
+def test_show_commands_of_frr_are_left_to_it(line: str) -> None:
+    node = SimpleNamespace(fabric=SimpleNamespace(topology=SimpleNamespace(qos=None)))
+    tool, *words = line.split()
+    assert __main__._answer(node, tool, words) is None  # type: ignore[arg-type]
 
 
 def test_every_command_can_be_started() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 import typer
@@ -14,6 +14,8 @@ from lab.backends.fabric_state import rdma_needs_the_vm
 from lab.cli.app import app
 from lab.cli.command_groups import Commands
 from lab.cli.fabrics import node as node_commands
+from lab.errors import EnvironmentLacks
+from lab.kernel.process.node_session import NodeSession
 from tests.unit.cli.traffic.planned_fabric import planned
 
 if TYPE_CHECKING:
@@ -62,6 +64,8 @@ def without_rdma(*hosts: str) -> SimpleNamespace:
         ("h1 ib_write_bw", [], 1, ""),
         ("h1 ib_write_bw", ["h1"], 0, ""),
         ("h1 ibdump", ["h1"], 1, ""),
+        ("h1 lldpctl", [], 1, "use rocelab lldp"),
+        ("h1 lldpctl", [], 0, ""),
     ],
 )
 def test_an_rdma_program_that_fails_without_rdma_gets_a_line(
@@ -76,3 +80,23 @@ def test_an_rdma_program_that_fails_without_rdma_gets_a_line(
     assert done.stderr.count("\n") == bool(told)
     if "fabric" in told:
         assert (" --vm" in done.stderr) == rdma_needs_the_vm(os.uname().release)
+
+
+@pytest.mark.parametrize(
+    ("program", "remedy"),
+    [
+        ("ibdev2netdev", "use rocelab rdma show, or show_gids in a host"),
+        ("/usr/local/bin/pfcwd", "use rocelab qos show and rocelab qos set"),
+        ("nosuch", "check its name: a node has the programs of this machine"),
+    ],
+)
+def test_a_missing_tool_of_real_devices_names_the_command_to_use(
+    program: str, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(_session: NodeSession, argv: list[str], **_: bool) -> NoReturn:
+        raise EnvironmentLacks(f"program {argv[0]} not found")
+
+    monkeypatch.setattr(node_commands, "open_fabric", lambda _: without_rdma())
+    monkeypatch.setattr(NodeSession, "interact", lacking)
+    refused = CliRunner().invoke(app, ["exec", "h1", program]).exception
+    assert str(refused) == f"program {program} not found: {remedy}"
