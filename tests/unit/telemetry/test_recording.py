@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from lab.dataplane.counter_names import COUNTERS, CounterScope
@@ -170,6 +171,23 @@ def test_port_events_have_the_words_of_qos_events(tmp_path: Path) -> None:
 def asked(question: str, table: Path) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = duckdb.execute(question, [str(table)]).fetchall()
     return rows
+
+
+def test_all_columns_of_a_table_are_read_from_one_open_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Made(tmp_path / "run", fabric("pfc-ecn"))
+    told(made)
+    folder = made.finished()
+    opened: list[str] = []
+
+    class Opened(pq.ParquetFile):  # type: ignore[misc]  # pyarrow has no types
+        def __init__(self, path: Path) -> None:
+            opened.append(path.stem)
+            super().__init__(path)
+
+    monkeypatch.setattr(pq, "ParquetFile", Opened)
+    port = Recording.open(folder).port(PORT)
+    assert [port.depth(3).last, port.marked(3).delta(), port.drops(3).delta()] == [3000, 4, 2]
+    assert sorted(opened) == ["ports", "queues", "samples"]
 
 
 def test_duckdb_reads_the_tables_as_they_are(tmp_path: Path) -> None:
