@@ -17,6 +17,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
+from numpy.lib.recfunctions import repack_fields
 
 from lab.dataplane import attach, configure, port_layout, port_maps
 from lab.dataplane.numbering import NodePorts, Numbering
@@ -206,7 +207,9 @@ class Switch:
         return found
 
     def heap(self, nic: int) -> tuple[Any, Any]:
-        """Return the heap of a NIC, of the type ``HEAP``, and the limiters that say that they are in it.
+        """Return the heap of a NIC, of the type ``HEAP``, and whether and when the first packet of each QP is due.
+
+        The latter are the fields ``in_heap`` and ``due`` of the NIC's limiters.
 
         Both are of one moment: nothing in them has changed for 1 ms, and none of the packets that wait is due.
         """
@@ -214,19 +217,19 @@ class Switch:
             return cast("tuple[Any, Any]", waited(lambda: self._still_heap(heaps, nic), "the heap to be still"))
 
     def _still_heap(self, heaps: int, nic: int) -> tuple[Any, Any] | None:
-        heap, waiting = self._read_heap(heaps, nic)
+        heap, limiters = self._read_heap(heaps, nic)
         time.sleep(0.001)
-        later, still_waiting = self._read_heap(heaps, nic)
-        dues = later["due"]["at"][later["vacant"] : later["count"]]
-        changed = heap.tobytes() != later.tobytes() or waiting.tolist() != still_waiting.tolist()
-        return None if changed or (dues <= time.monotonic_ns()).any() else (later, still_waiting)
+        later, limiters_later = self._read_heap(heaps, nic)
+        dues = later["due"][later["vacant"] : later["count"]]
+        changed = heap.tobytes() != later.tobytes() or limiters.tobytes() != limiters_later.tobytes()
+        return None if changed or (dues <= time.monotonic_ns()).any() else (later, limiters_later)
 
     def _read_heap(self, heaps: int, nic: int) -> tuple[Any, Any]:
         copy = ctypes.create_string_buffer(HEAP.itemsize)
         first = nic * port_layout.LIMITERS
-        in_heap = self.maps.limiters["in_heap"][first : first + port_layout.LIMITERS].copy()
+        limiters = repack_fields(self.maps.limiters[["in_heap", "due"]][first : first + port_layout.LIMITERS])
         assert library().bpf_map_lookup_elem(heaps, ctypes.byref(ctypes.c_uint32(nic)), copy) == 0
-        return np.frombuffer(copy.raw, HEAP)[0], in_heap.nonzero()[0]
+        return np.frombuffer(copy.raw, HEAP)[0], limiters
 
     def rx(self, packet: bytes, port: int = SWP1, repeat: int = 1) -> Outcome:
         """``port_rx`` on a packet that comes in by a port."""

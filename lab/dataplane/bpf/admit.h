@@ -9,13 +9,13 @@
 #include "schedule.h"
 
 /* Room for a data packet: the queue that takes it, or RL_LISTS and the reason why none does. */
-static __always_inline int rl_admit(const struct rl_port *port, struct rl_node *node, struct rl_slot *slot,
-				    __u32 queue)
+static __always_inline int rl_admit(const struct rl_port *port, struct rl_slot *slot, __u32 queue)
 {
 	const struct rl_queue_config *config = &port->config->queue[queue];
 	bool lossless = port->config->lossless >> slot->priority & 1;
 	struct rl_group *group;
 	struct rl_port ingress;
+	struct rl_node *node;
 	int refused;
 
 	if (port->state->stormed >> queue & 1 && !port->config->watchdog_forward)
@@ -25,7 +25,8 @@ static __always_inline int rl_admit(const struct rl_port *port, struct rl_node *
 	if (config->limit && !lossless &&
 	    port->counters->queue[queue].depth_bytes + slot->len > config->limit)
 		return RL_DROP_LIMIT;
-	if (!node || slot->from >= RL_LIMITED || !rl_find(&ingress, slot->from))
+	node = slot->from < RL_LIMITED ? rl_find_node(port) : NULL;
+	if (!node || !rl_find(&ingress, slot->from))
 		return -1;
 	slot->group = ingress.config->priority_to_group[slot->priority & (RL_CLASSES - 1)];
 	if (!port->state->held && rl_is_open(port) && rl_has_room(&ingress, node, slot->group, slot->len))
@@ -47,11 +48,29 @@ static __always_inline void rl_count_queued(const struct rl_port *port, __u32 qu
 		count->watermark_bytes = count->depth_bytes;
 }
 
+/* The list for a packet on a clock. */
+static __always_inline __u32 rl_place_at_clock(const struct rl_port *clock, struct rl_slot *slot, enum rl_kind kind)
+{
+	struct rl_node *node = rl_find_node(clock);
+
+	if (kind == RL_KIND_TOKEN && node) {
+		slot->ready_at = node->tick_at;
+		return RL_TOKEN;
+	}
+	if (kind == RL_KIND_SPARE) {
+		clock->state->spares++;
+		return RL_SPARE;
+	}
+	if (!rl_has_slot(clock, 0, false))
+		return RL_LISTS;
+	clock->counters->other_packets++;
+	return RL_CONTROL;
+}
+
 /* The list for a packet; for data that is refused RL_LISTS, already counted. */
 static __always_inline __u32 rl_place(const struct rl_port *port, struct Qdisc *sch, struct rl_slot *slot, __u32 mark)
 {
 	enum rl_kind kind = rl_mark_kind(mark);
-	struct rl_node *node = rl_find_node(port);
 	struct rl_queue_counters *count;
 	__u32 queue;
 	int refused;
@@ -59,14 +78,6 @@ static __always_inline __u32 rl_place(const struct rl_port *port, struct Qdisc *
 	slot->charged = 0;
 	slot->priority = rl_mark_priority(mark);
 	slot->from = kind == RL_KIND_DATA ? rl_mark_low(mark) : RL_NO_PORT;
-	if (kind == RL_KIND_TOKEN && node && node->first_port == port->id) {
-		slot->ready_at = node->tick_at;
-		return RL_TOKEN;
-	}
-	if (kind == RL_KIND_SPARE && node && node->first_port == port->id) {
-		port->state->spares++;
-		return RL_SPARE;
-	}
 	if (kind == RL_KIND_PFC) {
 		/* Two CPUs may send at once; what enters last must say how it is. */
 		if (rl_is_stale(port->id, rl_mark_priority(mark), rl_mark_low(mark) & RL_XOFF))
@@ -74,17 +85,13 @@ static __always_inline __u32 rl_place(const struct rl_port *port, struct Qdisc *
 		slot->priority = RL_CLASSES;
 		return RL_CONTROL;
 	}
-	if (node && node->first_port == port->id) {
-		if (!rl_has_slot(port, 0, false))
-			return RL_LISTS;
-		port->counters->other_packets++;
-		return RL_CONTROL;
-	}
+	if (rl_is_clock(port))
+		return rl_place_at_clock(port, slot, kind);
 	queue = port->config->priority_to_queue[slot->priority & (RL_CLASSES - 1)] & (RL_CLASSES - 1);
 	count = &port->counters->queue[queue];
 	count->offered_packets++;
 	count->offered_bytes += slot->len;
-	refused = rl_admit(port, node, slot, queue);
+	refused = rl_admit(port, slot, queue);
 	if (refused >= 0) {
 		rl_count_drop(port, sch, queue, refused, slot->len);
 		return RL_LISTS;

@@ -59,7 +59,7 @@ static __always_inline void rl_enter_cable(const struct rl_port *port, struct rl
 static __always_inline struct rl_slot *rl_overtaken(const struct rl_port *port, __u64 now, __u64 *wake, __u32 *link)
 {
 	struct rl_state *state = port->state;
-	struct rl_slot *slot = rl_find_slot(port->id, state->list[RL_LATE].head);
+	struct rl_slot *slot = rl_find_slot(state->list[RL_LATE].head);
 
 	if (!slot)
 		return NULL;

@@ -19,7 +19,6 @@
 #include "queue.h"
 #include "schedule.h"
 
-#define RL_LOOPBACK 1 /* index of `lo` in every namespace */
 #define RL_MIN_TICK 50000ull
 #define RL_MAX_TICK 1000000ull
 #define RL_OVERDUE 3000000ull /* ns after which a token that was due is taken for lost */
@@ -243,14 +242,16 @@ static __always_inline struct rl_slot *rl_next_spare(const struct rl_port *clock
 }
 
 /* What lo sends: its own packets at once, the token when it is due, or a spare. */
-static __always_inline struct rl_slot *rl_next_of_clock(const struct rl_port *clock, struct Qdisc *sch,
-							struct rl_node *node, __u64 now, __u64 *wake, __u32 *link)
+static __always_inline struct rl_slot *rl_next_of_clock(const struct rl_port *clock, struct Qdisc *sch, __u64 now,
+							__u64 *wake, __u32 *link)
 {
-	struct rl_slot *slot = rl_transmit(clock, node, now, wake, link);
+	struct rl_slot *slot = rl_transmit(clock, now, wake, link);
+	struct rl_node *node;
 
 	if (!slot)
 		slot = rl_arrived(clock, RL_TOKEN, now, wake, link);
-	return slot ?: rl_next_spare(clock, sch, node, now, wake, link);
+	node = slot ? NULL : rl_find_node(clock);
+	return node ? rl_next_spare(clock, sch, node, now, wake, link) : slot;
 }
 
 #endif

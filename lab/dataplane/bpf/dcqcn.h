@@ -7,7 +7,8 @@
  *      increase          by time or bytes: target += 0, AI or HAI by stage; rate = (rate + target) / 2
  *
  * `rl_dcqcn_on_timer` catches up event by event in the order of time, alpha before decrease before increase at equal
- * times, so the rate is the same as if the timers had fired. A QP that has recovered to the line rate begins anew with its
+ * times, so the rate is the same as if the timers had fired. Only a cut reads alpha, and only a CNP raises its flag: alpha
+ * catches up before these, not with every packet. Between them user space computes it (limited_qps.py). A QP that has recovered to the line rate begins anew with its
  * next CNP, as a NIC does that allocates a limiter on the first.
  */
 #ifndef RL_DCQCN_H
@@ -111,12 +112,10 @@ static __always_inline void rl_cut_rate(struct rl_limiter *limiter, const struct
 	limiter->increase_at = now + cc->rpg_time_reset;
 }
 
-/* Whether a timer has fired that changes anything. The one of alpha, once that is 0, only has to be advanced before the
- * next CNP, which does so. */
+/* Whether a timer has fired that changes the rate. */
 static __always_inline bool rl_dcqcn_has_event(const struct rl_limiter *limiter, __u64 now)
 {
-	return limiter->increase_at <= now || (limiter->decrease_flag && limiter->decrease_at <= now) ||
-	       (limiter->alpha_at <= now && (limiter->alpha | limiter->alpha_flag));
+	return limiter->increase_at <= now || (limiter->decrease_flag && limiter->decrease_at <= now);
 }
 
 /* Run the timers up to `now`. */
@@ -132,7 +131,6 @@ static __always_inline void rl_dcqcn_on_timer(struct rl_limiter *limiter, const 
 		limiter->decrease_at = at + cc->rate_reduce_monitor_period;
 	}
 	rl_run_increases(limiter, config, now);
-	rl_run_alpha(limiter, cc, now);
 }
 
 /* The next firing of the decrease timer after `now`; it fires all the time, and only does something after a CNP. */
@@ -187,6 +185,8 @@ static __always_inline void rl_dcqcn_on_cnp(struct rl_limiter *limiter, const st
 	first |= rl_dcqcn_is_done(limiter, config);
 	if (first)
 		rl_first_cnp(limiter, config, now);
+	else
+		rl_run_alpha(limiter, cc, now);
 	if (!cc->rate_reduce_monitor_period) {
 		if (!first || !cc->rate_to_set_on_first_cnp)
 			rl_cut_at_once(limiter, config, now);

@@ -11,7 +11,6 @@
 static __always_inline void rl_discard(const struct rl_port *port, struct Qdisc *sch, __u32 list,
 				       enum rl_drop reason)
 {
-	struct rl_node *node = rl_find_node(port);
 	struct rl_slot *slot;
 	struct sk_buff *skb;
 	__u32 link;
@@ -26,13 +25,13 @@ static __always_inline void rl_discard(const struct rl_port *port, struct Qdisc 
 		if (list == RL_WIRE || list == RL_LATE)
 			port->state->on_wire--;
 		if (list <= RL_CONTROL)
-			rl_leave(port, node, list, slot);
+			rl_leave(port, list, slot);
 		if (list < RL_CLASSES)
 			rl_count_drop(port, sch, list, reason, slot->len);
 		if (rl_is_limited(slot->from) && list < RL_CLASSES) {
 			if (reason == RL_DROP_WATCHDOG)
-				rl_note_lost(port->id, slot->from - RL_LIMITED, slot->len);
-			rl_note_paced(port->id, slot->from - RL_LIMITED, slot->len, 0, 0);
+				rl_note_lost(port->memory, slot->from - RL_LIMITED, slot->len);
+			rl_note_paced(port->memory, slot->from - RL_LIMITED, slot->len, 0, 0);
 		}
 		sch->q.qlen--;
 		sch->qstats.backlog -= slot->len;

@@ -118,6 +118,12 @@ static __always_inline __u64 rl_any(__u64 word)
 	return sign >> 63;
 }
 
+/* The number of the only bit of an octet: each puts three other bits of a de Bruijn sequence to the top. */
+static __always_inline __u32 rl_bit_of(__u32 octet)
+{
+	return 0x56374210 >> ((octet * 0x17 >> 5 & 7) * 4) & 7;
+}
+
 /* 1 when the moment `at` is not after `now`, else 0, and no branch as above. */
 static __always_inline __u64 rl_has_come(__u64 at, __u64 now)
 {

@@ -17,7 +17,7 @@
 #define RL_LATE (RL_CLASSES + 4) /* list of what others overtake in the cable */
 #define RL_LISTS (RL_CLASSES + 5)
 
-/* A place for one packet. Slots are linked by index + 1 into lists, so that 0 ends a list; all of a port's are
+/* A place for one packet. Slots are linked by key + 1 into lists, so that 0 ends a list; all of a port's are
  * touched under its root qdisc's lock alone. */
 struct rl_slot {
 	struct sk_buff __kptr *skb;
@@ -62,6 +62,8 @@ struct rl_state {
 	__u64 wake; /* when the qdisc looks again; in memory, so that the verifier sees one value whatever set it */
 	__u64 armed; /* when its timer fires, if that is still to come */
 	__u64 reviewed_at; /* of a NIC: when a limiter has been looked at last */
+	__u64 looked_at; /* of a NIC: when its qdisc has released packets of limited QPs last */
+	__u64 due; /* of a NIC: no packet of a limited QP is due before; RL_NEVER: none waits for its time */
 	__u32 disturbed; /* whether the cable is as rl_cable says; user space sets it */
 	struct rl_list list[RL_LISTS];
 };
@@ -106,17 +108,15 @@ RL_ARRAY(event_count, __u64, 1, BPF_F_MMAPABLE);
 RL_ARRAY(groups, struct rl_group, RL_CLASSES, 0); /* key: port * RL_CLASSES + group */
 RL_ARRAY(slots, struct rl_slot, 1, 0); /* key: port * rl_slots + index */
 
-struct rl_due {
-	__u64 at;
-	__u32 limiter;
-};
-
-/* The limiters of a NIC that have packets to send, the earliest first: a binary heap. */
+/*
+ * The limiters of a NIC that have packets to send, the earliest first: a binary heap. An entry is when the first packet is
+ * due, rounded up to RL_LIMITERS ns, and the limiter's index below that.
+ */
 struct rl_heap {
 	__u32 count;
 	__u32 cursor, turns; /* of the loop at work */
 	__u32 vacant; /* the first has been taken off, and its place waits for the next that comes */
-	struct rl_due due[RL_LIMITERS];
+	__u64 due[RL_LIMITERS + 1]; /* behind the last entry is RL_NEVER */
 };
 
 RL_ARRAY(heaps, struct rl_heap, 1, 0); /* key: NIC */
@@ -137,24 +137,30 @@ const volatile union {
 /* What a program works on: one port. */
 struct rl_port {
 	__u32 id;
+	struct rl_memory *memory;
 	struct rl_config *config;
 	struct rl_counters *counters;
 	struct rl_state *state;
 	struct rl_cable *cable;
 };
 
-static __always_inline bool rl_find(struct rl_port *port, __u32 id)
+/* The port of whose memory a caller has the address, for what does not need its id. */
+static __always_inline bool rl_enter(struct rl_port *port, struct rl_memory *memory)
 {
-	struct rl_memory *memory = bpf_map_lookup_elem(&ports, &id);
-
 	if (!memory)
 		return false;
-	port->id = id;
+	port->memory = memory;
 	port->config = &memory->config;
 	port->counters = &memory->counters;
 	port->state = &memory->state;
 	port->cable = &memory->cable;
 	return true;
+}
+
+static __always_inline bool rl_find(struct rl_port *port, __u32 id)
+{
+	port->id = id;
+	return rl_enter(port, bpf_map_lookup_elem(&ports, &id));
 }
 
 /* The port that a packet comes in by, or is about to leave by. A root qdisc of somebody else's may have any number. */
@@ -172,9 +178,9 @@ static __always_inline struct rl_group *rl_find_group(__u32 port, __u32 group)
 	return bpf_map_lookup_elem(&groups, &key);
 }
 
-static __always_inline struct rl_slot *rl_find_slot(__u32 port, __u32 link)
+static __always_inline struct rl_slot *rl_find_slot(__u32 link)
 {
-	__u32 key = port * rl_slots + link - 1;
+	__u32 key = link - 1;
 
 	return link ? bpf_map_lookup_elem(&slots, &key) : NULL;
 }

@@ -22,6 +22,8 @@
 #define RL_ROCE_PORT 4791 /* IBA vol. 1, A17.3.1 */
 #define RL_CNP 0x81 /* its opcode (IBA vol. 1, A17.9.3) */
 #define RL_CNP_LENGTH 40 /* UDP header, BTH, 16 octets, ICRC */
+#define RL_CNP_SHORTEST (ETH_HLEN + 20 + RL_CNP_LENGTH) /* of a frame: IPv4 ... */
+#define RL_CNP_LONGEST (ETH_HLEN + 4 + RL_IPV6_LENGTH + RL_CNP_LENGTH) /* ... and tagged IPv6 */
 #define RL_ND_FIRST 133 /* router solicitation to redirect (RFC 4861) */
 #define RL_ND_LAST 137
 
@@ -49,6 +51,8 @@ static __always_inline bool rl_is_cnp(struct __sk_buff *skb)
 	__be16 port;
 	__u8 octet;
 
+	if (skb->len - RL_CNP_SHORTEST > RL_CNP_LONGEST - RL_CNP_SHORTEST)
+		return false; /* as most packets are: that is told apart at once */
 	if (skb->len == ETH_HLEN + tag + RL_IPV6_LENGTH + RL_CNP_LENGTH)
 		ip = RL_IPV6_LENGTH;
 	else if (skb->len != ETH_HLEN + tag + ip + RL_CNP_LENGTH)
@@ -81,6 +85,11 @@ static __always_inline void rl_parse(struct __sk_buff *skb, struct rl_header *he
 	__u32 offset = ETH_HLEN;
 
 	*header = (struct rl_header){};
+	if (skb->protocol == bpf_htons(ETH_P_IP) && !skb->vlan_present) {
+		header->ip = rl_read_start(skb, ETH_HLEN, start);
+		header->tos = header->ip ? start[1] : 0;
+		return;
+	}
 	if (skb->vlan_present) {
 		header->tagged = true;
 		header->pcp = skb->vlan_tci >> 13 & 7;

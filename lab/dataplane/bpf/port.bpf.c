@@ -111,7 +111,7 @@ int port_tx(struct __sk_buff *skb)
 		rl_parse(skb, &header);
 		priority = rl_classify(port.config, &header);
 		skb->mark = rl_mark(RL_KIND_DATA, priority,
-				    port.state->limited ? rl_limited_by(skb, port.id) : RL_NO_PORT);
+				    port.state->limited ? rl_limited_by(skb) : RL_NO_PORT);
 	}
 	queue = port.config->priority_to_queue[priority & (RL_CLASSES - 1)] & (RL_CLASSES - 1);
 	if (rl_chosen(&port.config->queue[queue], port.counters->queue[queue].depth_bytes)) {
@@ -167,7 +167,7 @@ int BPF_PROG(rl_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_b
 		goto drop;
 	if (rl_mark_kind(mark) == RL_KIND_KICK) {
 		if (rl_mark_low(mark))
-			rl_obey(port.id, rl_mark_low(mark) - 1, rl_mark_priority(mark));
+			rl_obey(port.memory, rl_mark_low(mark) - 1, rl_mark_priority(mark));
 		bpf_qdisc_skb_drop(skb, to_free);
 		return NET_XMIT_SUCCESS; /* it has come, and that is all that it is for */
 	}
@@ -191,12 +191,15 @@ int BPF_PROG(rl_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_b
 	if (list <= RL_CONTROL)
 		port.state->held++;
 	limiter = rl_is_limited(slot->from) && list < RL_CLASSES ? rl_find_limiter(&port, slot->from - RL_LIMITED) : NULL;
-	if (limiter && limiter->started) {
+	if (limiter && !limiter->started) {
+		slot->from = RL_NO_PORT; /* a limiter that starts meanwhile must not take it for its own */
+		limiter = NULL;
+	}
+	if (limiter)
 		slot->ready_at = psn;
+	if (limiter && rl_must_wait(&port, limiter)) {
 		rl_hold_back(&port, limiter, slot, link);
 	} else {
-		if (limiter)
-			slot->from = RL_NO_PORT; /* a limiter that starts meanwhile must not take it for its own */
 		rl_append(&port, list, slot, link);
 		if (list < RL_CLASSES)
 			port.state->waiting |= 1u << list;
@@ -213,7 +216,6 @@ SEC("struct_ops/rl_dequeue")
 struct sk_buff *BPF_PROG(rl_dequeue, struct Qdisc *sch)
 {
 	struct rl_slot *slot;
-	struct rl_node *node;
 	struct rl_port port;
 	struct sk_buff *skb;
 	__u64 *wake, now;
@@ -228,20 +230,19 @@ struct sk_buff *BPF_PROG(rl_dequeue, struct Qdisc *sch)
 	now = rl_is_open(&port) ? 0 : bpf_ktime_get_ns();
 	wake = &port.state->wake;
 	*wake = RL_NEVER;
-	if (port.state->limited) {
-		if (now - port.state->reviewed_at >= RL_REVIEWS_APART)
-			rl_review_limiter(port.id, now);
-		rl_wake(wake, rl_release_due(port.id, now));
+	if (port.state->limited && !rl_serve_limited(&port, now)) {
+		port.state->idle = 1;
+		rl_sleep(&port, sch, now);
+		return NULL;
 	}
-	node = rl_find_node(&port);
 	if (port.state->stormed || port.state->blocked || rl_watched_pause(&port, now))
 		rl_watchdog(&port, sch, now, wake);
-	if (node && node->first_port == port.id)
-		slot = rl_next_of_clock(&port, sch, node, bpf_ktime_get_ns(), wake, &link);
+	if (rl_is_clock(&port))
+		slot = rl_next_of_clock(&port, sch, bpf_ktime_get_ns(), wake, &link);
 	else if (port.config->delay_ns || port.state->disturbed || port.state->on_wire)
-		slot = rl_through_cable(&port, node, now, wake, &link);
+		slot = rl_through_cable(&port, now, wake, &link);
 	else
-		slot = rl_transmit(&port, node, now, wake, &link);
+		slot = rl_transmit(&port, now, wake, &link);
 	if (!slot) {
 		rl_sleep(&port, sch, now);
 		return NULL;
@@ -277,7 +278,7 @@ void BPF_PROG(rl_reset, struct Qdisc *sch)
 
 	if (!rl_find(&port, sch->handle >> 16))
 		return;
-	rl_release_all(port.id);
+	rl_release_all(port.memory);
 	bpf_for(list, 0, RL_LISTS)
 		rl_discard(&port, sch, list, RL_DROP_FLUSH);
 	port.state->spares = 0;

@@ -43,4 +43,15 @@ static __always_inline bool rl_same_address(const __u8 *one, const __u8 *other)
 	return !((left[0] ^ right[0]) | (left[1] ^ right[1]) | (left[2] ^ right[2]) | (left[3] ^ right[3]));
 }
 
+static __always_inline void rl_copy_address(__u8 *to, const __u8 *from)
+{
+	const __u32 *source = (const __u32 *)from;
+	__u32 *target = (__u32 *)to;
+
+	target[0] = source[0];
+	target[1] = source[1];
+	target[2] = source[2];
+	target[3] = source[3];
+}
+
 #endif

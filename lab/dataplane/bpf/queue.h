@@ -9,6 +9,7 @@
 #include "mark.h"
 
 #define RL_NEVER (~0ull)
+#define RL_LOOPBACK 1 /* index of `lo` in every namespace */
 #define RL_CLOCKS_APART 1000ull /* ns by which bpf_ktime_get_ns may be behind the clock of a timer */
 
 /* A qdisc that has to wait tells the kernel when to wake it. */
@@ -63,10 +64,10 @@ static __always_inline struct rl_slot *rl_slot_take(const struct rl_port *port, 
 	if (!*link) {
 		if (state->fresh >= rl_slots)
 			return NULL;
-		*link = ++state->fresh;
-		return rl_find_slot(port->id, *link);
+		*link = port->id * rl_slots + ++state->fresh;
+		return rl_find_slot(*link);
 	}
-	slot = rl_find_slot(port->id, *link);
+	slot = rl_find_slot(*link);
 	if (slot)
 		state->free = slot->next;
 	return slot;
@@ -81,7 +82,7 @@ static __always_inline void rl_slot_give(const struct rl_port *port, struct rl_s
 static __always_inline void rl_append(const struct rl_port *port, __u32 list, struct rl_slot *slot, __u32 link)
 {
 	struct rl_list *to = &port->state->list[list < RL_LISTS ? list : 0];
-	struct rl_slot *last = rl_find_slot(port->id, to->tail);
+	struct rl_slot *last = rl_find_slot(to->tail);
 
 	slot->next = 0;
 	if (last)
@@ -94,7 +95,7 @@ static __always_inline void rl_append(const struct rl_port *port, __u32 list, st
 static __always_inline struct rl_slot *rl_unlink(const struct rl_port *port, __u32 list)
 {
 	struct rl_list *from = &port->state->list[list < RL_LISTS ? list : 0];
-	struct rl_slot *slot = rl_find_slot(port->id, from->head);
+	struct rl_slot *slot = rl_find_slot(from->head);
 
 	if (slot) {
 		from->head = slot->next;
@@ -133,26 +134,32 @@ static __always_inline void rl_count_drop(const struct rl_port *port, struct Qdi
 	sch->qstats.drops++;
 }
 
-/* Give a packet's bytes back to the group that it came in by. */
-static __always_inline void rl_discharge(struct rl_node *node, struct rl_slot *slot)
+/* Whether a port is its node's clock. */
+static __always_inline bool rl_is_clock(const struct rl_port *port)
 {
+	return port->config->index == RL_LOOPBACK;
+}
+
+/* Give a packet's bytes back to the group that it came in by. */
+static __always_inline void rl_discharge(const struct rl_port *port, struct rl_slot *slot)
+{
+	struct rl_node *node = slot->charged ? rl_find_node(port) : NULL;
 	struct rl_port ingress;
 
-	if (node && slot->charged && rl_find(&ingress, slot->from))
+	if (node && rl_find(&ingress, slot->from))
 		rl_release(&ingress, node, slot->group, slot->len);
 	slot->charged = 0;
 }
 
 /* A packet leaves its queue, for the wire or for good. */
-static __always_inline void rl_leave(const struct rl_port *port, struct rl_node *node, __u32 list,
-				     struct rl_slot *slot)
+static __always_inline void rl_leave(const struct rl_port *port, __u32 list, struct rl_slot *slot)
 {
 	port->state->held--;
 	if (list < RL_CLASSES) {
 		port->counters->queue[list].depth_bytes -= slot->len;
 		port->counters->queue[list].depth_packets--;
 	}
-	rl_discharge(node, slot);
+	rl_discharge(port, slot);
 }
 
 #endif

@@ -178,7 +178,7 @@ __noinline int rl_receive_ack(struct __sk_buff *skb, __u32 id, __u32 place)
 
 /* What takes the ingress port's place in the mark of a packet that the host itself sends. The root qdisc gets its PSN too,
  * without the request if it is not an acknowledgement that answers it. */
-__noinline __u32 rl_limited_by(struct __sk_buff *skb, __u32 id)
+__noinline __u32 rl_limited_by(struct __sk_buff *skb)
 {
 	struct rl_qp_key peer = {};
 	struct rl_roce roce;
@@ -188,7 +188,7 @@ __noinline __u32 rl_limited_by(struct __sk_buff *skb, __u32 id)
 		return RL_NO_PORT;
 	peer.netns = rl_netns(skb);
 	peer.qpn = roce.qpn;
-	__builtin_memcpy(peer.address, roce.destination, RL_ADDRESS);
+	rl_copy_address(peer.address, roce.destination);
 	lease = bpf_map_lookup_elem(&limited_peers, &peer);
 	if (!lease || !rl_leased(*lease) || rl_is_acknowledgement(&roce))
 		return RL_NO_PORT;

@@ -14,6 +14,7 @@
 #define RL_IPV4_PLAIN 0x45 /* version 4, no options */
 #define RL_IPV4_FRAGMENT 0x3fff /* offset, and more of them to come (RFC 791) */
 #define RL_OPERATION 0x1f
+#define RL_QPN 0xffffff
 #define RL_READ_REQUEST 0x0c
 #define RL_ACKNOWLEDGE 0x11
 #define RL_ATOMIC_ACKNOWLEDGE 0x12
@@ -25,11 +26,11 @@ struct rl_bth {
 	__u8 notification; /* FECN, BECN */
 	__u8 qpn[3];
 	__be32 psn;
-} __attribute__((packed));
+};
 
 struct rl_udp {
 	__be16 source, destination, length, checksum;
-} __attribute__((packed));
+};
 
 struct rl_roce {
 	__u8 source[RL_ADDRESS], destination[RL_ADDRESS];
@@ -45,15 +46,17 @@ struct rl_roce {
 /* Map an IPv4 address into IPv6. */
 static __always_inline void rl_map_ipv4(__u8 *address, const __u8 *ipv4)
 {
-	__builtin_memset(address, 0, 10);
-	address[10] = address[11] = 0xff;
-	__builtin_memcpy(address + 12, ipv4, 4);
+	__u32 *words = (__u32 *)address;
+
+	words[0] = words[1] = 0;
+	words[2] = bpf_htonl(0xffff);
+	words[3] = *(const __u32 *)ipv4;
 }
 
 /* The IP header; the offset of what follows it in the frame, or 0. */
 static __always_inline __u32 rl_read_ip(struct __sk_buff *skb, struct rl_roce *roce)
 {
-	__u8 head[RL_IPV6_LENGTH];
+	__u8 head[RL_IPV6_LENGTH] __attribute__((aligned(4)));
 	__u32 length;
 
 	roce->ipv6 = skb->protocol == bpf_htons(ETH_P_IPV6);
@@ -119,13 +122,13 @@ static __always_inline bool rl_peek_roce(struct __sk_buff *skb, struct rl_roce *
 		if ((const __u8 *)(bth + 1) > end || skb->protocol != bpf_htons(ETH_P_IPV6) ||
 		    ip[RL_IPV6_NEXT] != RL_UDP)
 			return false;
-		__builtin_memcpy(roce->destination, ip + 24, RL_ADDRESS);
+		rl_copy_address(roce->destination, ip + 24);
 	}
 	if (udp->destination != bpf_htons(RL_ROCE_PORT))
 		return false;
 	roce->opcode = bth->opcode;
 	roce->psn = bpf_ntohl(bth->psn);
-	roce->qpn = bth->qpn[0] << 16 | bth->qpn[1] << 8 | bth->qpn[2];
+	roce->qpn = bpf_ntohl(*(const __be32 *)&bth->notification) & RL_QPN;
 	return true;
 }
 

@@ -96,7 +96,7 @@ static __always_inline __u32 rl_weighted(const struct rl_port *port, __u32 waiti
 /* The only queue that waits: it takes no turns, and what it owes there is nobody to owe to. */
 static __always_inline __u32 rl_alone(const struct rl_port *port, __u32 waiting)
 {
-	__u32 queue = rl_any(waiting & 0xf0) << 2 | rl_any(waiting & 0xcc) << 1 | rl_any(waiting & 0xaa);
+	__u32 queue = rl_bit_of(waiting);
 	__u32 weight = port->config->queue[queue].weight;
 
 	if (weight) {
@@ -141,8 +141,8 @@ static __always_inline bool rl_is_open(const struct rl_port *port)
 {
 	const struct rl_state *state = port->state;
 
-	return !port->config->rate && !port->config->delay_ns && !state->next_tx && !state->pause_end &&
-	       !state->stormed && !state->blocked && !state->on_wire && !state->disturbed && !state->limited;
+	return !port->config->rate && !(port->config->delay_ns | state->next_tx | state->pause_end) &&
+	       !(state->stormed | state->blocked | state->on_wire | state->disturbed | state->limited);
 }
 
 /* Occupy the link for one packet. A port that was busy makes up for a late timer, one that was idle does not; never
@@ -193,8 +193,7 @@ static __always_inline void rl_count_sent(const struct rl_port *port, __u32 list
 }
 
 /* The next packet that the link is free for, taken off its list; the link is then busy with it. */
-static __always_inline struct rl_slot *rl_transmit(const struct rl_port *port, struct rl_node *node, __u64 now,
-						   __u64 *wake, __u32 *link)
+static __always_inline struct rl_slot *rl_transmit(const struct rl_port *port, __u64 now, __u64 *wake, __u32 *link)
 {
 	struct rl_state *state = port->state;
 	struct rl_slot *slot;
@@ -218,10 +217,10 @@ static __always_inline struct rl_slot *rl_transmit(const struct rl_port *port, s
 	if (!slot)
 		return NULL;
 	rl_note_left(port, list);
-	rl_leave(port, node, list, slot);
+	rl_leave(port, list, slot);
 	rl_count_sent(port, list, slot);
 	if (rl_is_limited(slot->from) && list < RL_CLASSES)
-		rl_note_paced(port->id, slot->from - RL_LIMITED, slot->len, now, slot->ready_at);
+		rl_note_paced(port->memory, slot->from - RL_LIMITED, slot->len, now, slot->ready_at);
 	if (list == RL_CONTROL && slot->priority == RL_CLASSES) {
 		port->counters->tx_pfc++;
 		port->counters->tx_pfc_bytes += slot->len;
@@ -235,7 +234,7 @@ static __always_inline struct rl_slot *rl_transmit(const struct rl_port *port, s
 static __always_inline struct rl_slot *rl_arrived(const struct rl_port *port, __u32 list, __u64 now, __u64 *wake,
 						  __u32 *link)
 {
-	struct rl_slot *slot = rl_find_slot(port->id, port->state->list[list].head);
+	struct rl_slot *slot = rl_find_slot(port->state->list[list].head);
 
 	if (!slot)
 		return NULL;
@@ -248,14 +247,14 @@ static __always_inline struct rl_slot *rl_arrived(const struct rl_port *port, __
 }
 
 /* Let all that the link is free for into the cable, and see what has come to its end. */
-static __always_inline struct rl_slot *rl_through_cable(const struct rl_port *port, struct rl_node *node, __u64 now,
-							__u64 *wake, __u32 *link)
+static __always_inline struct rl_slot *rl_through_cable(const struct rl_port *port, __u64 now, __u64 *wake,
+							__u32 *link)
 {
 	struct rl_slot *slot;
 	int i;
 
 	bpf_for(i, 0, RL_WIRE_BATCH) {
-		slot = rl_transmit(port, node, now, wake, link);
+		slot = rl_transmit(port, now, wake, link);
 		if (!slot)
 			break;
 		rl_enter_cable(port, slot, *link,

@@ -9,7 +9,8 @@
  * running. The clock that programs read is up to 60 ns behind that of the timer.
  *
  * After every event: with packets that wait, the timer is set, for no later than the first due time and RL_PACE_SLACK; and
- * the heap is one. It ends with 1 and a line that begins with LOST, STUCK or HEAP where that is not so.
+ * the heap is one. No QP has more than one packet in its queue, nor one before its time. It ends with 1 and a line that begins
+ * with LOST, STUCK, HEAP or QUEUE where that is not so.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,8 +197,29 @@ static void check_heap(const char *after)
 	if (waiting != heap->count - heap->vacant)
 		fail("HEAP: not all are in it", after);
 	for (__u32 i = 1; i < heap->count; i++)
-		if (heap->due[(i - 1) / 2].at > heap->due[i].at && (!heap->vacant || (i - 1) / 2))
+		if (heap->due[(i - 1) / 2] > heap->due[i] && (!heap->vacant || (i - 1) / 2))
 			fail("HEAP: one is before its parent", after);
+	if (heap->count && heap->due[heap->count] != RL_NEVER)
+		fail("HEAP: something is behind the last", after);
+}
+
+/* A QP has at most one packet in its class's queue, whose time has come, and then none that waits in the heap. */
+static void check_queues(const char *after)
+{
+	__u32 queued[QPS] = {}, link;
+
+	for (int i = 0; i < RL_CLASSES; i++)
+		for (link = nic.state->list[i].head; link; link = rl_find_slot(link)->next)
+			if (rl_is_limited(rl_find_slot(link)->from))
+				queued[rl_find_slot(link)->from - RL_LIMITED]++;
+	for (int i = 0; i < QPS; i++) {
+		const struct rl_limiter *limiter = rl_limiter_at(0, i);
+
+		if (queued[i] != limiter->in_queue || (limiter->in_queue && limiter->in_heap))
+			fail("QUEUE: a QP's packets are not one by one in it", after);
+		if (limiter->in_queue && limiter->due > clock_now)
+			fail("QUEUE: a packet is before its time in it", after);
+	}
 }
 
 static void settle(const char *after)
@@ -220,6 +242,7 @@ static void settle(const char *after)
 	if (qdisc.q.qlen && !timer_set)
 		fail("STUCK: no timer is set", after);
 	check_heap(after);
+	check_queues(after);
 }
 
 /* The kernel marks the qdisc, then resets it. A dequeue before or after may find the timer refused. */

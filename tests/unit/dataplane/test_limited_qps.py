@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 
 from lab.dataplane.limited_qps import LimitedQp, limited_qps
 from lab.dataplane.numbering import NodePorts, Numbering
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 OTHER = NodePorts("h1", 0, 1, ("eth1",), host=True)
 HOST = NodePorts("h2", 1, 4, ("eth1", "eth2"), host=True, first_nic=1)
 SWITCH = NodePorts("leaf1", 2, 9, ("swp1",), host=False)
+NOW = 10**12
+PERIOD = 55_000
 
 
 def maps() -> PortMaps:
@@ -29,8 +33,13 @@ def maps() -> PortMaps:
     limiter = made.limiters[HOST.nic("eth2") * LIMITERS + 5]
     for name, value in {"rate": 10**6, "target": 2 * 10**6, "alpha": ALPHA_ONE // 4, "cnps": 3, "packets": 7}.items():
         limiter[name] = value
-    limiter["started"], limiter["waiting"] = 1, 2
+    limiter["started"], limiter["waiting"], limiter["alpha_at"] = 1, 2, NOW + 1
     return made
+
+
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic_ns", lambda: NOW)
 
 
 def gid(address: str) -> Any:
@@ -57,6 +66,23 @@ def test_a_qp_is_described_at_the_nic_that_limits_it() -> None:
             waiting=2,
         )
     ]
+
+
+@pytest.mark.parametrize(("since", "updates"), [(-1, 0), (0, 1), (PERIOD - 1, 1), (7 * PERIOD, 8), (10**9, 18_182)])
+@pytest.mark.parametrize("raised", [False, True], ids=["no CNP", "a CNP"])
+def test_alpha_is_that_of_now(since: int, updates: int, raised: bool) -> None:
+    """By NVIDIA's rule, update by update, from the time at which the port's next one is due."""
+    made = maps()
+    cc = made.config[HOST.port("eth2")]["cc"]
+    cc["dce_tcp_g"], cc["dce_tcp_rtt"] = 1019, PERIOD
+    limiter = made.limiters[HOST.nic("eth2") * LIMITERS + 5]
+    limiter["alpha_at"], limiter["alpha_flag"] = NOW - since, raised
+    expected = 0.25
+    for number in range(updates):
+        expected = 1019 / 1024 * expected + (5 / 1024 if raised and not number else 0)
+    (qp,) = limited_qps(made, HOST)
+    assert qp.alpha == pytest.approx(expected, abs=2 / ALPHA_ONE)
+    assert qp.alpha or updates == 18_182
 
 
 def test_a_qp_of_timely_has_an_rtt_and_no_alpha() -> None:

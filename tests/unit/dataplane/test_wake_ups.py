@@ -27,6 +27,11 @@ _MUTANTS: Final[Mapping[str, tuple[str, str, str]]] = {
     "a timer of a link that was down": ("queue.h", "sch->q.qlen ? state->wake : 0", "state->wake"),
     "clocks apart": ("queue.h", "#define RL_CLOCKS_APART 1000ull", "#define RL_CLOCKS_APART 0ull"),
     "a timer that fires too late": ("queue.h", "state->armed <= state->wake", "true"),
+    "a packet that is due before the others": ("pace.h", "limiter->due < port->state->due", "false"),
+    "a packet that passes those that wait": ("pace.h", "rl_has_packets(limiter) || limiter->due", "limiter->due"),
+    "a packet that does not wait": ("pace.h", "limiter->due > port->state->looked_at", "false"),
+    "an entry behind the last": ("pace.h", "rl_due_at(heap, heap->cursor)[1] = RL_NEVER", "(void)0"),
+    "an entry that is no more": ("pace.h", "*rl_due_at(heap, heap->count) = RL_NEVER", "(void)0"),
 }
 
 
@@ -53,4 +58,4 @@ def test_whatever_happens_the_timer_is_set_in_time(tmp_path: Path, seeds: int) -
 @pytest.mark.parametrize("mistake", _MUTANTS)
 def test_a_mistake_is_seen(tmp_path: Path, mistake: str) -> None:
     ended = simulate(tmp_path, 300, _MUTANTS[mistake])
-    assert ended.stdout.startswith(("LOST", "STUCK")), ended.stdout
+    assert ended.stdout.startswith(("LOST", "STUCK", "HEAP", "QUEUE")), ended.stdout

@@ -5,7 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from random import Random
+from typing import Final
 
+import numpy as np
+
+from lab.dataplane.port_layout import LIMITERS
 from lab.model.qos.congestion.cc_presets import CC_PRESETS
 from lab.wire.craft import build
 from tests.vm.limited_qp import OURS, PATH, THEIRS, send, start, write
@@ -17,6 +21,8 @@ PACKETS = 10
 """Of each QP at first: they take 1.1 s at least, in which all QPs wait."""
 FURTHER = 200
 """Packets that come as QPs run out of them, in random order, for QPs that wait and for others."""
+NEVER: Final = 2**64 - 1
+"""The entry behind the last."""
 LEAVES = 0.005
 """Seconds between two packets that leave: 40 QPs, each with 184 ms for a packet."""
 
@@ -64,11 +70,19 @@ def limit_qps(nic: Switch) -> None:
 
 
 def check_heap(nic: Switch) -> tuple[int, int]:
-    """Check the order of swp1's heap, and what is in it; whether its first place is vacant, and how many wait."""
-    heap, waiting = nic.heap(0)
+    """Check the entries of swp1's heap and their order; return whether its first place is vacant, and how many wait.
+
+    An entry is a due time, rounded up, with the limiter's index in the lowest bits.
+    """
+    heap, limiters = nic.heap(0)
     vacant, due = int(heap["vacant"]), heap["due"][: heap["count"]]
-    assert sorted(due["limiter"][vacant:]) == waiting.tolist()
+    waiting = limiters["in_heap"].nonzero()[0]
+    entries = np.sort(due[vacant:] % LIMITERS)
+    assert entries.tolist() == waiting.tolist()
+    late = due[vacant:] - limiters["due"][due[vacant:] % LIMITERS]
+    assert (late < 2 * LIMITERS).all()
+    assert heap["due"][heap["count"]] == NEVER
     for place in range(1, len(due)):
         parent = (place - 1) // 2
-        assert due["at"][parent] <= due["at"][place] or (vacant and not parent)
+        assert due[parent] <= due[place] or (vacant and not parent)
     return vacant, len(waiting)

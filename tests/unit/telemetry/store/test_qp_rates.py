@@ -35,6 +35,7 @@ def test_a_row_fits_the_table() -> None:
     maps = empty(Numbering({"h1": OTHER}))
     limiter = maps.limiters[3]
     limiter["qpn"], limiter["started"], limiter["alpha"], limiter["rtt"] = 17, 1, 1 << 25, 2_500_000
+    limiter["alpha_at"] = 2**63  # the next update
     maps.ports["state"]["limited"][OTHER.port("eth1")] = 1
     rows = list(QpRates(maps, [OTHER], 0).look(0))
     schema, packed = unpack(memoryview(SCHEMA.pack(rows)))
