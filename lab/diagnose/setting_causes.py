@@ -47,6 +47,8 @@ _OF_ONE_NETWORK: Final = frozenset({
 """Causes that also show where hosts of several networks see each other's frames, and where frames loop."""
 _FEWER_PATHS: Final = "one-path-only"
 """The cause that is concluded from the number of next hops."""
+_OF_ALL_PORTS: Final = "pfc-watchdog-missing"
+"""The cause that is concluded from all ports of a switch to hosts. Those of two leaves have no majority."""
 _OF_SESSIONS: Final = "session-differs"
 _RUNS: Final = "yes"
 """The value of a daemon's setting if it is alive."""
@@ -128,6 +130,8 @@ def _with_remedy(cause: Found, found: Diagnosis, paths: RoutePaths) -> Found:
     paths are those of a session or a link elsewhere, whichever switch lacks them.
     """
     settings = found.differing
+    if cause.cause == _OF_ALL_PORTS and not any(":" in place for place in cause.places):
+        return cause
     if cause.cause == _FEWER_PATHS and (narrowed := _of_fewer_paths(cause, found, paths)):
         return narrowed
     mine = [

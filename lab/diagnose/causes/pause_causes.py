@@ -39,7 +39,7 @@ PAUSE_CAUSES: Final = (
         needs=(pause_symptoms.watchdog_on_a_sibling_only,),
         rival="",
         tell="rocelab qos show {place}: pfc.watchdog.enabled, compared with a sibling",
-        fix="the same configuration for all leaves: rocelab qos set {place} pfc.watchdog.enabled=true, or false",
+        fix="rocelab qos set {place} pfc.watchdog.enabled=true, or false: the same for all leaves",
         words="There is no storm now. If a NIC starts one, leaves with a watchdog contain it, and the others do not.",
     ),
     Cause(

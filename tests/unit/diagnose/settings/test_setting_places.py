@@ -128,3 +128,13 @@ def test_a_tunnel_that_is_shut_loses_packets_at_its_other_end() -> None:
     ]
     behind = cause("silent-drop", "h1:eth1", 0.7)
     assert named(diagnosed([shut], "h1:eth1", causes=[behind])) == [("silent-drop", ("h1:eth1",), 0.7)]
+
+
+@pytest.mark.parametrize(("place", "fix"), [("leaf2", ""), ("leaf2:swp1", "rocelab qos set leaf2:swp1 ")])
+def test_a_setting_of_one_port_does_not_narrow_what_all_ports_have(place: str, fix: str) -> None:
+    """Only the uplinks of both leaves have enough siblings: their ports to hosts are as many with as without."""
+    differs = setting("leaf2", "port swp1", "pfc.watchdog.enabled", "swp1", value="yes", expected="no")
+    (found,) = diagnosed([differs], causes=[cause("pfc-watchdog-missing", place, 0.85)]).causes
+    assert found.places == (place,)
+    assert found.fix.startswith(fix)
+    assert bool(found.fix) is bool(fix)
