@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from lab.backends.fabric_state import JournalKind
 from lab.errors import OperationFailed
 from lab.kernel.netlink.bridges import SETTLED, tree_state
-from lab.kernel.netlink.interfaces import interfaces
+from lab.kernel.netlink.interfaces import addresses, interfaces
 from lab.kernel.netlink.routes import default_routes
 from lab.kernel.process import netns_processes
 from lab.model.host_routes import host_routes
@@ -56,7 +56,7 @@ class NodeHealth:
     tree: TreeState | None = None
     """State of its spanning tree, if the node bridges plain VLANs."""
     complaint: str = ""
-    """Why its router did not answer, an error in a host's default routes, or missing interfaces."""
+    """Why its router did not answer, an error in a host's default routes, or missing interfaces or addresses."""
 
     @property
     def healthy(self) -> bool:
@@ -118,6 +118,7 @@ def _examine(
     missing = set(fabric.plan[name].interfaces) - set(states)
     if missing:
         complaint = complaint or f"interfaces {', '.join(sorted(missing))} are gone"
+    complaint = complaint or unaddressed(fabric, name)
     return NodeHealth(
         name=name,
         role=node.role,
@@ -146,6 +147,18 @@ def unrouted(fabric: Fabric, host: str) -> str:
         if mine[0].gateway != str(route.gateway):
             return f"default route to {mine[0].gateway or 'nobody'}: {route.gateway} is its gateway"
     return ""
+
+
+def unaddressed(fabric: Fabric, node: str) -> str:
+    """Return the planned addresses that no interface of a node has; "" if all are there."""
+    have = addresses(fabric.namespace(node))
+    lost = [
+        f"{address} of {port.name}"
+        for port in fabric.plan[node].interfaces.values()
+        for address in (port.address, port.borrowed)
+        if address is not None and address not in have
+    ]
+    return f"lost address {', '.join(lost)}" if lost else ""
 
 
 def _ask(

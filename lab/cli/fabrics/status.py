@@ -19,7 +19,10 @@ from lab.errors import ExitCode
 from lab.units import format_rate, format_size, format_time
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lab.backends.backend import Fabric
+    from lab.kernel.netlink.interfaces import InterfaceState
     from lab.model.topology import Link
     from lab.routing.spanning_tree import SpanningTree
 
@@ -31,7 +34,10 @@ def status(
         bool, typer.Option("--evpn", help="Show the overlay instead: VNIs, and the EVPN routes of each VTEP.")
     ] = False,
 ) -> None:
-    """Show the nodes, sessions, links and RDMA devices of a fabric; exit code 1 if any of them is down."""
+    """Show the nodes, sessions, links and RDMA devices of a fabric; exit code 1 if any of them is down.
+
+    A node that lost a route or address of its plan is not ok. The MTU of a link is that of both ends.
+    """
     if evpn:
         _overlay(name, json)
         return
@@ -103,7 +109,7 @@ def _show(fabric: Fabric, nodes: list[NodeHealth], tree: SpanningTree | None) ->
         sent = [format_size(end.tx_bytes) if end else "?" for end in (here, there)]
         drops = sum(end.drops for end in (here, there) if end)
         state, rate = "up" if carries else "down", format_rate(_rate(fabric, link))
-        links.append((link.a, link.b, state, rate, link.mtu, *sent, drops))
+        links.append((link.a, link.b, state, rate, _mtu((here, there)), *sent, drops))
     heads = ("a", "b", "state", "rate", "mtu", "a sent", "b sent", "drops")
     stdout.print(table("links", heads, links))
     devices = [(node.name, device, state) for node in nodes for device, state in node.rdma.items()]
@@ -120,6 +126,11 @@ def _show_unprotected(fabric: Fabric, nodes: list[NodeHealth]) -> None:
             lack = "neither end has" if len(absent) > 1 else f"{absent[0]} does not have"
             text = f"{link.a}--{link.b}: {lack} a BFD session, and only timers of routing notice a dead link"
             stdout.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _mtu(ends: Iterable[InterfaceState | None]) -> str:
+    """Return the MTU of the ends of a link, or both if they differ."""
+    return ", ".join(dict.fromkeys(str(end.mtu) if end else "?" for end in ends))
 
 
 def _rate(fabric: Fabric, link: Link) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+from ipaddress import IPv4Interface, IPv6Interface, ip_interface
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, TypeVar
 
 from lab.errors import OperationFailed
 from lab.kernel.netlink.client import dump
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 GETLINK: Final = 18
 IFINFOMSG: Final = struct.Struct("=BxHiII")
 IFLA_IFNAME, IFLA_MTU, IFLA_OPERSTATE = 3, 4, 16
+_GETADDR: Final = 22
+_IFADDRMSG: Final = struct.Struct("=BBBBI")
+_IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _IFLA_STATS64, _IFLA_GSO_MAX_SEGS = 23, 40
 _IFLA_MASTER, _IFLA_LINKINFO, _IFLA_INFO_SLAVE_KIND = 10, 18, 4
 _STATS64: Final = struct.Struct("=8Q")
@@ -34,6 +38,8 @@ _TC_H_ROOT: Final = 0xFFFFFFFF
 _U32: Final = struct.Struct("=I")
 
 _T = TypeVar("_T")
+Interface: TypeAlias = IPv4Interface | IPv6Interface
+"""An address with its prefix length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,17 @@ def interfaces(namespace: Namespace) -> dict[str, InterfaceState]:
             drops=sum(drops) + (_drops(queue) if queue else 0),
         )
     return found
+
+
+def addresses(namespace: Namespace) -> frozenset[Interface]:
+    """Return the addresses of all interfaces."""
+    return frozenset(map(_address, namespace.inside(lambda: dump(_GETADDR, _IFADDRMSG))))
+
+
+def _address(message: DumpMessage) -> Interface:
+    prefix = _IFADDRMSG.unpack(message.fixed)[1]
+    octets = message.attributes.get(_IFA_LOCAL) or message.attributes[_IFA_ADDRESS]  # IPv6 has no local address
+    return ip_interface((octets, prefix))
 
 
 def indices(namespace: Namespace) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from ipaddress import ip_interface
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,7 @@ def examined(monkeypatch: pytest.MonkeyPatch, sessions: Callable[..., list[BgpSe
     places: Any = SimpleNamespace(inhabited=lambda _: contextlib.nullcontext(()), processes_in=lambda _: {})
     monkeypatch.setattr(health, "netns_processes", places)
     monkeypatch.setattr(health, "interfaces", lambda _: {})
+    monkeypatch.setattr(health, "unaddressed", lambda *_: "")
     monkeypatch.setattr(health, "unrouted", lambda *_: "")
     monkeypatch.setattr(health, "sessions", sessions)
     monkeypatch.setattr(health, "liveness", lambda _: {})
@@ -131,3 +133,30 @@ def test_a_host_is_not_well_whose_default_route_is_another(
     assert said.startswith(complaint)
     assert bool(said) is bool(complaint)
     assert not said or GATEWAY in said
+
+
+@pytest.mark.parametrize(
+    ("node", "lost", "complaint"),
+    [
+        ("leaf1", "10.0.0.0/31", "lost address 10.0.0.0/31 of swp2"),
+        ("h1", "10.0.0.1/31", "lost address 10.0.0.1/31 of eth1"),
+        ("spine1", "10.0.0.0/31", ""),
+        ("leaf1", "10.0.0.1/31", ""),
+    ],
+)
+def test_a_node_that_lost_an_address_is_not_well(
+    monkeypatch: pytest.MonkeyPatch, node: str, lost: str, complaint: str
+) -> None:
+    plan = plan_addresses(load_topology("name: way\ngenerate: {shape: leaf-spine, spines: 1, leaves: 2}\n"))
+    planned = {port.address for port in plan[node].interfaces.values()}
+    monkeypatch.setattr(health, "addresses", lambda _: planned - {ip_interface(lost)})
+    fabric: Any = SimpleNamespace(plan=plan, namespace=str)
+    assert health.unaddressed(fabric, node) == complaint
+
+
+@pytest.mark.parametrize(
+    ("mtus", "shown"), [((9000, 9000), "9000"), ((9000, 1400), "9000, 1400"), ((9000, None), "9000, ?")]
+)
+def test_status_shows_the_mtu_that_the_ends_of_a_link_have_now(mtus: tuple[int | None, ...], shown: str) -> None:
+    ends: list[Any] = [None if mtu is None else SimpleNamespace(mtu=mtu) for mtu in mtus]
+    assert status._mtu(ends) == shown
