@@ -11,7 +11,7 @@ from lab.errors import OperationFailed
 from lab.kernel.netlink.bridges import SETTLED, tree_state
 from lab.kernel.netlink.interfaces import addresses, interfaces
 from lab.kernel.netlink.routes import default_routes
-from lab.kernel.process import netns_processes
+from lab.kernel.process import netns_processes, tuning
 from lab.model.host_routes import host_routes
 from lab.model.overlay.plan import BRIDGE, plan_overlay
 from lab.model.topology import Role
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 Liveness: TypeAlias = Literal["up", "starting", "down", "absent"]
 """The state of a BFD session. One that may still be coming up is ``starting``, and one that is missing ``absent``."""
 
+_FORWARDING: Final = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
+"""The sysctl with which a router forwards packets, by IP version."""
 _BFD_START: Final = 5.0
 """Seconds: three packets each way at the rate of a session that is not up, and a margin for busy machines."""
 
@@ -56,7 +58,8 @@ class NodeHealth:
     tree: TreeState | None = None
     """State of its spanning tree, if the node bridges plain VLANs."""
     complaint: str = ""
-    """Why its router did not answer, an error in a host's default routes, or missing interfaces or addresses."""
+    """Why it is not ok, apart from the above: its router does not answer, default routes differ, interfaces or
+    addresses are missing, or it forwards nothing."""
 
     @property
     def healthy(self) -> bool:
@@ -119,6 +122,8 @@ def _examine(
     if missing:
         complaint = complaint or f"interfaces {', '.join(sorted(missing))} are gone"
     complaint = complaint or unaddressed(fabric, name)
+    if daemons and not outside:
+        complaint = complaint or unforwarding(fabric, name)
     return NodeHealth(
         name=name,
         role=node.role,
@@ -159,6 +164,16 @@ def unaddressed(fabric: Fabric, node: str) -> str:
         if address is not None and address not in have
     ]
     return f"lost address {', '.join(lost)}" if lost else ""
+
+
+def unforwarding(fabric: Fabric, switch: str) -> str:
+    """Return which of the IP versions of the fabric's hosts a switch does not forward; "" if it forwards all."""
+    ports = (port for node in fabric.plan.values() for port in node.interfaces.values())
+    versions = {port.gateway.version for port in ports if port.gateway is not None}
+    paths = [_FORWARDING[version] for version in sorted(versions)]
+    now = fabric.namespace(switch).inside(lambda: tuning.read_sysctls(paths))
+    off = [path.replace("/", ".") for path in paths if now.get(path) == "0"]
+    return f"forwards no packets: {', '.join(off)} is 0" if off else ""
 
 
 def _ask(

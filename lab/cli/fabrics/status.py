@@ -36,7 +36,8 @@ def status(
 ) -> None:
     """Show the nodes, sessions, links and RDMA devices of a fabric; exit code 1 if any of them is down.
 
-    A node that lost a route or address of its plan is not ok. The MTU of a link is that of both ends.
+    A node that lost a route or address of its plan, or forwards nothing, is not ok. The MTU of a link is that of
+    both ends.
     """
     if evpn:
         _overlay(name, json)

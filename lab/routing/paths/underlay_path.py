@@ -1,7 +1,7 @@
 """Paths of packets between two hosts, from the routing table of each node's kernel, hop by hop.
 
 With a flow, each kernel reports the next hop that it takes (``ip route get`` with the hashed ports). Without one, it
-reports all next hops (``fibmatch``).
+reports all next hops (``fibmatch``). Both are for packets that arrive, so a node that does not forward IPv4 has none.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Walker:
         """Return all paths that the routes allow, at most ``MAX_PATHS``."""
         self._check_source(src, dst)
         found: list[Path] = []
-        for path in self._onward((src.end,), dst):
+        for path in self._onward((src.end,), src, dst):
             found.append(path)
             if len(found) == MAX_PATHS:
                 break
@@ -76,16 +76,19 @@ class Walker:
             out = route.get("dev", "nobody")
             raise OperationFailed(f"{node} sends them to {out}, and not by {src.end}", see_routes(node))
 
-    def _onward(self, path: Path, dst: HostAttachment) -> Iterator[Path]:
-        node = self._far(path[-1]).node
+    def _onward(self, path: Path, src: HostAttachment, dst: HostAttachment) -> Iterator[Path]:
+        at = self._far(path[-1])
+        node = at.node
         if node == dst.end.node:
             yield path
             return
         if len(path) > MAX_HOPS:
             raise OperationFailed(f"packets to {dst.end} go in a circle at {node}", CIRCLE)
-        route = self._ask(node, dst.address, ["fibmatch", str(dst.address)])
+        route = self._ask(
+            node, dst.address, ["fibmatch", str(dst.address), "from", str(src.address), "iif", at.interface]
+        )
         for hop in route.get("nexthops", [route]):
-            yield from self._onward((*path, self._end(node, hop)), dst)
+            yield from self._onward((*path, self._end(node, hop)), src, dst)
 
     def _ask(self, node: str, towards: Address, words: list[str]) -> dict[str, Any]:
         """Return the answer of a node's kernel to ``ip route get``."""

@@ -46,6 +46,7 @@ def examined(monkeypatch: pytest.MonkeyPatch, sessions: Callable[..., list[BgpSe
     monkeypatch.setattr(health, "netns_processes", places)
     monkeypatch.setattr(health, "interfaces", lambda _: {})
     monkeypatch.setattr(health, "unaddressed", lambda *_: "")
+    monkeypatch.setattr(health, "unforwarding", lambda *_: "")
     monkeypatch.setattr(health, "unrouted", lambda *_: "")
     monkeypatch.setattr(health, "sessions", sessions)
     monkeypatch.setattr(health, "liveness", lambda _: {})
@@ -160,3 +161,25 @@ def test_a_node_that_lost_an_address_is_not_well(
 def test_status_shows_the_mtu_that_the_ends_of_a_link_have_now(mtus: tuple[int | None, ...], shown: str) -> None:
     ends: list[Any] = [None if mtu is None else SimpleNamespace(mtu=mtu) for mtu in mtus]
     assert status._mtu(ends) == shown
+
+
+@pytest.mark.parametrize(
+    ("family", "off", "complaint"),
+    [
+        ("ipv4", "net/ipv4/ip_forward", "forwards no packets: net.ipv4.ip_forward is 0"),
+        ("ipv4", "net/ipv6/conf/all/forwarding", ""),
+        ("ipv6", "net/ipv6/conf/all/forwarding", "forwards no packets: net.ipv6.conf.all.forwarding is 0"),
+        ("ipv6", "net/ipv4/ip_forward", ""),
+    ],
+)
+def test_a_switch_that_forwards_nothing_is_not_well(
+    monkeypatch: pytest.MonkeyPatch, family: str, off: str, complaint: str
+) -> None:
+    shape = "generate: {shape: leaf-spine, spines: 1, leaves: 2}"
+    topology = load_topology(f"name: way\n{shape}\nrouting: {{host_family: {family}}}\n")
+    monkeypatch.setattr(
+        "lab.backends.health.tuning.read_sysctls", lambda paths: {path: "01"[path != off] for path in paths}
+    )
+    space = SimpleNamespace(inside=lambda read: read())
+    fabric: Any = SimpleNamespace(plan=plan_addresses(topology), namespace=lambda _: space)
+    assert health.unforwarding(fabric, "spine1") == complaint
