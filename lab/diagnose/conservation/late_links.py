@@ -78,7 +78,8 @@ def _held(facts: WindowFacts, hop: HopBalance) -> _Held:
     config = facts.config(port)
     load = facts.port_load(port) if facts.rate(port) else 1.0
     rate = hop.entered / facts.seconds
-    return _Held(hop, min(1.0, load), rate, hop.held - (config.delay * rate if config else 0.0))
+    above = hop.held - (config.delay * rate if config else 0.0)
+    return _Held(hop=hop, load=min(1.0, load), rate=rate, above=above)
 
 
 def _more(held: _Held, of: Iterable[_Held]) -> float:
