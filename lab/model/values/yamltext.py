@@ -81,9 +81,7 @@ def show(value: object) -> str:
 def read_yaml(text: str, source: str) -> Document:
     """Parse ``text``; raise InvalidInput if it is not YAML. ``problems`` lists YAML features that are not allowed."""
     if len(text) > MAX_TEXT:
-        limit = Problem(
-            "", f"has {len(text)} characters, more than {MAX_TEXT}", "use a generator or split the fabric"
-        )
+        limit = Problem("", f"has more than {MAX_TEXT} characters", "use a generator or split the fabric")
         raise InvalidInput(source, [limit])
     if forbidden := _FORBIDDEN.search(text):
         line = text.count("\n", 0, forbidden.start()) + 1
