@@ -49,13 +49,19 @@ def learn(
     seconds = read_value("--every", every, parse_time)
     if seconds < _SHORTEST:
         raise UsageError(f"--every {every} is too short", "choose 50ms or more")
-    found = learned_baseline.learn([_opened(run) for run in runs], seconds, phase)
+    recordings = [_opened(run) for run in runs]
+    found = learned_baseline.learn(recordings, seconds, phase)
     learned_baseline.save(found, output)
     if as_json:
         print_json(found)
     else:
         learned = f"{counted(len(found.ranges), 'value')} from {counted(len(found.runs), 'recording')}"
         stdout.print(f"{output}: {learned}", markup=False, highlight=False, soft_wrap=True)
+    for recording in () if phase else recordings:
+        if injected := sorted({str(fault["kind"]) for fault in recording.truth()}):
+            print_note(
+                f"{recording.name} has injected faults, {', '.join(injected)}: --phase learns from a part of it"
+            )
 
 
 @app.command()
