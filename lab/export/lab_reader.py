@@ -117,7 +117,9 @@ class ReadLab:
 
 def read_lab(file: pathlib.Path) -> ReadLab:
     """Read the lab in ``file``; raise UsageError if it cannot be read, and InvalidInput if it is no lab."""
-    document = read_yaml(read_text(file), str(file))
+    document = read_yaml(
+        read_text(file, "a topology file of containerlab", "its name often ends in .clab.yml"), str(file)
+    )
     if document.problems:
         raise InvalidInput(str(file), document.problems)
     data = _mapping(document.data)

@@ -43,7 +43,7 @@ def find(name: str, folder: Path = OWN) -> Scenario[Any]:
     """Return a scenario by name. Raises UsageError if there is none, InvalidInput if its module is malformed."""
     known = names(folder)
     if name not in known:
-        raise UsageError(f"there is no scenario {name!r}", suggest(name, known, f"there is {', '.join(known)}"))
+        raise UsageError(f"there is no scenario {name!r}", suggest(name, known, "rocelab scenario ls lists all"))
     file = file_of(name, folder)
     module = _loaded(file)
     scenario = getattr(module, "SCENARIO", None)

@@ -35,7 +35,7 @@ def docs(
         rows = [(each, _text(each).partition("\n")[0].removeprefix("# ")) for each in topics()]
         stdout.print(table("rocelab docs TOPIC", ("topic", "title"), rows))
     elif topic not in topics():
-        raise UsageError(f"no page about {topic}", suggest(topic, topics(), f"the pages are {', '.join(topics())}"))
+        raise UsageError(f"no page about {topic}", suggest(topic, topics(), "rocelab docs lists all pages"))
     elif stdout.is_terminal:
         from rich.markdown import Markdown  # noqa: PLC0415 - slow to import, and not needed to list or pipe pages
 

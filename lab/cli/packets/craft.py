@@ -189,7 +189,7 @@ def _specs(kind: str | None, file: Path | None, written: dict[str, Value]) -> li
     if file is not None:
         if kind is not None or written:
             raise UsageError("a file and options cannot both describe packets", "move the options into the file")
-        return load_packets(read_text(file), str(file))
+        return load_packets(read_text(file, "a YAML file of packets", "rocelab craft --help has the keys"), str(file))
     if kind is None:
         raise UsageError("no packet is described", "name a kind, like `rocelab craft write`, or give --file")
     keys = {PacketSpec.model_fields[name].alias or name: value for name, value in written.items()}

@@ -106,6 +106,8 @@ def test_an_error_has_its_line(tmp_path: Path) -> None:
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no scenario 'pfc-strom': did you mean 'pfc-storm'"):
         library.find("pfc-strom")
+    with pytest.raises(UsageError, match="there is no scenario 'xyz': rocelab scenario ls lists all"):
+        library.find("xyz")
     with pytest.raises(UsageError, match=r"no folder .*: scenarios are Python files in one: --path DIR"):
         library.names(tmp_path / "nowhere")
     written(tmp_path, GOOD.replace("incast.yaml", "outcast.yaml"))

@@ -36,6 +36,8 @@ def test_a_slip_of_the_hand_is_answered() -> None:
     refused = CliRunner().invoke(app, ["docs", "exchnge"]).exception
     assert isinstance(refused, UsageError)
     assert str(refused) == "no page about exchnge: did you mean 'exchange'?"
+    refused = CliRunner().invoke(app, ["docs", "xyz"]).exception
+    assert str(refused) == "no page about xyz: rocelab docs lists all pages"
 
 
 def test_the_readme_names_pages_that_exist() -> None:
