@@ -21,6 +21,8 @@ _MANY: Final = 20
 """The number of samples that show how much is in flight on a link: it arrives later, and what is lost does not."""
 _LOWEST: Final = 2
 """The number of readings that may be lower: the sampler was interrupted between both ends."""
+_PAUSES: Final = 0.05
+"""Share of the samples that does not show how many packets a link holds: the most are there when a machine pauses."""
 _CERTAIN: Final = 0.5
 """Packets: less than one."""
 
@@ -77,7 +79,7 @@ def balance(kind: HopKind, place: str, entered: NDArray[np.int64], left: NDArray
     if not len(entered):
         return HopBalance(kind=kind, place=place, entered=0, missing=0.0, slack=_LEAST)
     open_packets = entered - left
-    ends = max(1, min(_ENDS, len(open_packets) // 4))
+    ends = max(1, min(_ENDS, len(open_packets) // 2))
     missing = float(np.median(open_packets[-ends:]) - np.median(open_packets[:ends]))
     steps = np.abs(np.diff(open_packets))
     slack = _LEAST + (2 * float(np.quantile(steps, _USUAL)) if len(steps) else 0.0)
@@ -89,8 +91,8 @@ def balance(kind: HopKind, place: str, entered: NDArray[np.int64], left: NDArray
         slack = min(slack, _CERTAIN + 2 * fall)
     held, samples = 0.0, 0
     if kind is HopKind.LINK and len(open_packets) >= _MANY:
-        there = open_packets - max(0, int(np.sort(open_packets)[_LOWEST]))
-        held, samples = float(np.maximum(0, there).mean()), len(open_packets)
+        usual = np.sort(open_packets)[: len(open_packets) - int(_PAUSES * len(open_packets))]
+        held, samples = float(np.maximum(0, usual - max(0, int(usual[_LOWEST]))).mean()), len(usual)
     return HopBalance(
         kind=kind, place=place, entered=int(entered[-1] - entered[0]), missing=missing, slack=slack,
         held=held, samples=samples,

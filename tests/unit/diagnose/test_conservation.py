@@ -81,6 +81,13 @@ def test_packets_in_flight_are_not_lost(in_flight: int) -> None:
     assert [(each.lost, each.surplus) for each in found] == [(0, 0)] * 50
 
 
+def test_packets_in_flight_in_the_first_of_a_few_samples_are_no_surplus() -> None:
+    """Seven samples of three seconds, as a busy machine took them: 93 packets were on the link at the first."""
+    entered = np.linspace(0, 3620, 7).astype(np.int64)
+    found = balance(HopKind.LINK, "a--b", entered, entered - np.array([93, 0, 10, 0, 4, 0, 0]))
+    assert (found.lost, found.surplus) == (0, 0)
+
+
 def test_a_burst_is_a_loss_and_more_arrivals_are_a_surplus() -> None:
     entered = np.arange(0, 4000, 100)
     burst = np.where(np.arange(40) < 20, 0, 70)

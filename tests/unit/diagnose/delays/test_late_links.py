@@ -96,3 +96,16 @@ def test_small_packets_are_as_late_as_large_ones_on_a_machine_that_is_late(besid
     made = window("03" * 32, 0.05, *((beside, 0.9),) * 4)
     small = replace(made.hops[0], entered=int(5000 * SECONDS))
     assert (late_link(replace(made, hops=(small, *made.hops[1:]))) is not None) is named
+
+
+@pytest.mark.parametrize("pauses", [1, 3])
+def test_a_machine_that_pauses_is_no_late_link(pauses: int) -> None:
+    """In the host's time, a link had 26 and 19 packets on it in two of 250 samples, and none in the others."""
+    made = window(USUAL, 0.5, *((USUAL, 0.5),) * 4)
+    entered = np.linspace(0, 5000, 64).astype(np.int64)
+    flying = np.zeros(64, np.int64)
+    flying[20 : 20 + pauses] = 26
+    assert (
+        late_link(replace(made, hops=(balance(HopKind.LINK, LATE, entered, entered - flying), *made.hops[1:])))
+        is None
+    )
