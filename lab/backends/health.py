@@ -167,9 +167,14 @@ def unaddressed(fabric: Fabric, node: str) -> str:
 
 
 def unforwarding(fabric: Fabric, switch: str) -> str:
-    """Return which of the IP versions of the fabric's hosts a switch does not forward; "" if it forwards all."""
+    """Return which of the IP versions that a switch needs it does not forward; "" if it forwards all.
+
+    These are the versions of the fabric's hosts. Switches between the leaves of an overlay forward VXLAN in IPv4.
+    """
     ports = (port for node in fabric.plan.values() for port in node.interfaces.values())
     versions = {port.gateway.version for port in ports if port.gateway is not None}
+    if fabric.topology.overlay is not None and fabric.topology.node(switch).role is not Role.LEAF:
+        versions = {4}
     paths = [_FORWARDING[version] for version in sorted(versions)]
     now = fabric.namespace(switch).inside(lambda: tuning.read_sysctls(paths))
     off = [path.replace("/", ".") for path in paths if now.get(path) == "0"]

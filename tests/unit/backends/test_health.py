@@ -33,6 +33,15 @@ overlay:
   border: [{router: h4, asn: 65010, prefixes: [203.0.113.0/24]}]
 """
 
+OVER_IPV4 = """
+name: over-ipv4
+generate: {shape: leaf-spine, spines: 1, leaves: 2, hosts_per_leaf: 1, fabric_mtu: 9050, rdma: false}
+overlay:
+  tenants: {blue: {l3vni: 50010}}
+  networks:
+    web: {vlan: 10, l2vni: 10010, tenant: blue, subnets: [fd00:10::/64], gateways: ["fd00:10::1"], untagged: [h1, h2]}
+"""
+
 
 def examined(monkeypatch: pytest.MonkeyPatch, sessions: Callable[..., list[BgpSession]]) -> list[health.NodeHealth]:
     """Return the health of the fabric of BORDER, whose routers answer like ``sessions``."""
@@ -181,5 +190,27 @@ def test_a_switch_that_forwards_nothing_is_not_well(
         "lab.backends.health.tuning.read_sysctls", lambda paths: {path: "01"[path != off] for path in paths}
     )
     space = SimpleNamespace(inside=lambda read: read())
-    fabric: Any = SimpleNamespace(plan=plan_addresses(topology), namespace=lambda _: space)
+    fabric: Any = SimpleNamespace(topology=topology, plan=plan_addresses(topology), namespace=lambda _: space)
     assert health.unforwarding(fabric, "spine1") == complaint
+
+
+@pytest.mark.parametrize(
+    ("switch", "off", "found"),
+    [
+        ("spine1", "net/ipv4/ip_forward", True),
+        ("spine1", "net/ipv6/conf/all/forwarding", False),
+        ("leaf1", "net/ipv4/ip_forward", False),
+        ("leaf1", "net/ipv6/conf/all/forwarding", True),
+    ],
+)
+def test_spines_of_an_overlay_forward_vxlan_whatever_its_hosts_use(
+    monkeypatch: pytest.MonkeyPatch, switch: str, off: str, found: bool
+) -> None:
+    """Hosts have IPv6 only. Their leaves route it, and their spines forward what is in a tunnel."""
+    topology = load_topology(OVER_IPV4)
+    monkeypatch.setattr(
+        "lab.backends.health.tuning.read_sysctls", lambda paths: {path: "01"[path != off] for path in paths}
+    )
+    space = SimpleNamespace(inside=lambda read: read())
+    fabric: Any = SimpleNamespace(topology=topology, plan=plan_addresses(topology), namespace=lambda _: space)
+    assert bool(health.unforwarding(fabric, switch)) is found
