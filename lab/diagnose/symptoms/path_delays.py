@@ -140,11 +140,17 @@ def slow_paths(facts: WindowFacts) -> Iterator[Sign]:
 
 
 def packets_stay_on_a_link(facts: WindowFacts) -> Iterator[Sign]:
-    """Packets stay on a link longer than its load and length explain, and longer than on any other link."""
+    """Packets stay on a link longer than its load and length explain, and longer than on any other link.
+
+    Without the configuration of its port, the length of a link is not known.
+    """
     late = None if is_resent(facts) else late_link(facts)
     if late is None or late.seconds < _MORE or late.hop.missing > late.hop.slack:
         return
-    hop, load = late.hop, facts.port_load(late.hop.place.partition("--")[0])
+    hop, sender = late.hop, late.hop.place.partition("--")[0]
+    if facts.config(sender) is None:
+        return
+    load = facts.port_load(sender)
     says = f"{hop.held:.2f} packets on the link at a load of {load:.0%}, so that each takes at least so many us more"
     seen = Evidence(says=says, of=hop.place, source=hop.kind.value, value=round(late.seconds * _US), at=facts.end)
     yield Sign(hop.place, (seen,), _HELD_SURE if facts.devices else _NO_DEVICES)

@@ -10,6 +10,7 @@ import pytest
 
 from lab.diagnose.conservation.hop_balance import HopKind, balance
 from lab.diagnose.conservation.late_links import late_link
+from lab.diagnose.symptoms.path_delays import packets_stay_on_a_link
 from tests.unit.diagnose.made_conservation import RESENT
 from tests.unit.diagnose.made_facts import FULL, PACKETS, QOS, SECONDS, Lanes, configured, facts, first
 
@@ -75,6 +76,13 @@ def test_a_link_that_is_long_by_design_is_compared_without_its_length() -> None:
     long = configured("leaf1:swp1", delay=0.7 * SECONDS / PACKETS)
     assert late_link(made) is not None
     assert late_link(replace(made, qos=long)) is None
+
+
+def test_a_link_whose_length_is_not_known_is_not_late() -> None:
+    """The recording has no configuration: 4 packets are on a link with a delay by design."""
+    made = window("4" * 10 + "40" * 27, 1.0, *((USUAL, 1.0),) * 4)
+    assert first(made) == ("link-delay", (LATE,))
+    assert list(packets_stay_on_a_link(replace(made, qos={}))) == []
 
 
 @pytest.mark.parametrize("us", [200, 300, 400])
