@@ -84,7 +84,7 @@ def _version(frame: DecodedFrame) -> int | None:
 def _tunnel(frame: DecodedFrame) -> int | None:
     if frame.vni is None:
         return None
-    return GENEVE_PORT if frame.protocol == "GENEVE" else VXLAN_PORT
+    return GENEVE_PORT if frame.dport == GENEVE_PORT else VXLAN_PORT  # VXLAN has several ports
 
 
 def _answer(frame: DecodedFrame) -> int | None:

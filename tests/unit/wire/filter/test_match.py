@@ -29,6 +29,12 @@ FRAMES = [
         / UDP(sport=40000, dport=6081)
         / Raw(b"\0\0\x65\x58\0\0\x0c\0" + rocev2(IP4, crafted(Opcode.RC_SEND_ONLY)))
     ),
+    bytes(
+        Ether()
+        / IP(src="10.252.0.1", dst="10.252.0.2")
+        / UDP(sport=40000, dport=6081)
+        / Raw(b"\0\0\x88\xb5\0\0\x0d\0" + bytes(40))
+    ),
     pfc("02:00:00:00:00:01", PfcFrame.of({3: 65535})),
     pause("02:00:00:00:00:01", PauseFrame(7)),
     *plain()[3:7],
