@@ -118,7 +118,7 @@ def execute(
     code = _interact(fabric, node, command)
     if code and _RDMA_PROGRAM.fullmatch(command[0].rpartition("/")[2]) and not devices_of(fabric, node):
         warn(_why_no_rdma(fabric, node))
-    elif code and (instead := instead_of_tool(command[0])):
+    elif code and "/" not in command[0] and (instead := instead_of_tool(command[0])):  # ./config is a user's own
         warn(f"use {instead}")
     sys.exit(code)
 

@@ -66,6 +66,7 @@ def without_rdma(*hosts: str) -> SimpleNamespace:
         ("h1 ibdump", ["h1"], 1, ""),
         ("h1 lldpctl", [], 1, "use rocelab lldp"),
         ("h1 lldpctl", [], 0, ""),
+        ("h1 ./config", [], 1, ""),
     ],
 )
 def test_an_rdma_program_that_fails_without_rdma_gets_a_line(
