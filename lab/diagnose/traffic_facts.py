@@ -7,8 +7,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from lab.diagnose.facts import ARROW, ArpProbe, FailedJob, GaveUp, Ran, StartedTransfer, Swept, SweptPair
 from lab.errors import UsageError
 from lab.model.hosts import parse_pair
@@ -107,7 +105,7 @@ def _last_packet(recording: Recording, pair: str, until: int) -> int | None:
         for nic in recording.devices
         if {nic, nic.partition(":")[0]} & {*names} and _SENT in recording.rdma(nic).counters
     ]
-    grown = [int(each.ns[1:][np.diff(each.values) > 0][-1]) for each in sent if each.delta()]
+    grown = [int(each.ns[1:][each.values[1:] > each.values[:-1]][-1]) for each in sent if each.delta()]
     return max(grown, default=None) if len(names) > 1 else None
 
 

@@ -269,11 +269,15 @@ def sending(made: Made) -> None:
     made.devices[HOSTS.index("h1"), RDMA.index("sent_pkts")] += 49
 
 
+@pytest.mark.parametrize("device_again", [False, True])
 @pytest.mark.parametrize(("pair", "failed"), [("h1 -> h4", ["inject", "observe"]), ("h2 -> h4", [])])
 def test_a_transfer_that_is_not_awaited_fails_with_its_last_packet(
-    tmp_path: Path, pair: str, failed: list[str]
+    tmp_path: Path, pair: str, failed: list[str], device_again: bool
 ) -> None:
-    """Its failure is noted when all transfers end. A transfer that never sent anything has no last packet."""
+    """Its failure is noted when all transfers end. A transfer that never sent anything has no last packet.
+
+    A device that is created again has sent nothing yet.
+    """
     made = begun(tmp_path / "run")
     during(made, "baseline", sending)
     made.phase("inject")
@@ -281,6 +285,7 @@ def test_a_transfer_that_is_not_awaited_fails_with_its_last_packet(
         happens(made)
         made.sample()
     made.phase("")
+    made.devices[HOSTS.index("h1"), RDMA.index("sent_pkts")] *= not device_again
     during(made, "observe", awaiting)
     recording = Recording.open(made.finished())
     note = {"ns": recording.phase("observe").end + 10**6, "kind": "note", "text": "gave up", "pair": pair}
