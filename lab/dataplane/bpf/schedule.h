@@ -204,6 +204,7 @@ static __always_inline struct rl_slot *rl_transmit(const struct rl_port *port, _
 		return NULL;
 	}
 	if (state->next_tx > now) {
+		state->idle = 0; /* what waits for a busy link makes up for a late timer */
 		rl_wake(wake, state->next_tx);
 		return NULL;
 	}

@@ -9,8 +9,8 @@
  * running. The clock that programs read is up to 60 ns behind that of the timer.
  *
  * After every event: with packets that wait, the timer is set, for no later than the first due time and RL_PACE_SLACK; and
- * the heap is one. No QP has more than one packet in its queue, nor one before its time. It ends with 1 and a line that begins
- * with LOST, STUCK, HEAP or QUEUE where that is not so.
+ * the heap is one. No QP has more than one packet in its queue, nor one before its time. A port for whose busy link a packet
+ * waits is not idle. It ends with 1 and a line that begins with LOST, STUCK, HEAP, QUEUE or IDLE where that is not so.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -243,6 +243,8 @@ static void settle(const char *after)
 		fail("STUCK: no timer is set", after);
 	check_heap(after);
 	check_queues(after);
+	if (!link_down && nic.state->waiting && nic.state->next_tx > clock_now && nic.state->idle)
+		fail("IDLE: a packet waits for the link", after);
 }
 
 /* The kernel marks the qdisc, then resets it. A dequeue before or after may find the timer refused. */

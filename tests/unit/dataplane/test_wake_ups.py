@@ -31,6 +31,7 @@ _MUTANTS: Final[Mapping[str, tuple[str, str, str]]] = {
     "a packet that passes those that wait": ("pace.h", "rl_has_packets(limiter) || limiter->due", "limiter->due"),
     "a packet that does not wait": ("pace.h", "limiter->due > port->state->looked_at", "false"),
     "an entry behind the last": ("pace.h", "rl_due_at(heap, heap->cursor)[1] = RL_NEVER", "(void)0"),
+    "a busy port that says it is idle": ("schedule.h", "state->idle = 0; /* what", "/* what"),
     "an entry that is no more": ("pace.h", "*rl_due_at(heap, heap->count) = RL_NEVER", "(void)0"),
 }
 
@@ -58,4 +59,4 @@ def test_whatever_happens_the_timer_is_set_in_time(tmp_path: Path, seeds: int) -
 @pytest.mark.parametrize("mistake", _MUTANTS)
 def test_a_mistake_is_seen(tmp_path: Path, mistake: str) -> None:
     ended = simulate(tmp_path, 300, _MUTANTS[mistake])
-    assert ended.stdout.startswith(("LOST", "STUCK", "HEAP", "QUEUE")), ended.stdout
+    assert ended.stdout.startswith(("LOST", "STUCK", "HEAP", "QUEUE", "IDLE")), ended.stdout
