@@ -39,6 +39,8 @@ class FlowFacts:
     * ``read_goodput``: the payload of READ responses in bit/s, up to the last response.
     * ``gaps``: jumps ahead in the PSNs. ``missing``: the PSNs in these gaps. ``late``: packets that filled a gap and
       were not retransmissions (reordered).
+    * ``displaced``: packets that the file has after ones with higher PSNs, although they were captured before: the
+      file is not in time order.
     * ``resent``: retransmitted packets. ``go_back_n``: episodes of retransmission. ``repeats``: lost packets that
       were retransmitted alone (selective repeat).
     * ``rnr_retries``: episodes that followed an RNR NAK, with ``rnr_resent`` packets.
@@ -93,6 +95,7 @@ class FlowFacts:
     gaps: int
     missing: int
     late: int
+    displaced: int
     resent: int
     go_back_n: int
     repeats: int

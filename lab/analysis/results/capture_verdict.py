@@ -57,13 +57,15 @@ _MEANINGS: Final = {
 class _Sign(NamedTuple):
     """A kind of problem: its meaning, its counts per flow, and its text. A flow has it if its first count is not 0.
 
-    ``whole``: it is valid even if the capture has only a part of the flow.
+    ``whole``: it is valid even if the capture has only a part of the flow. ``ordered``: it depends on the order
+    of the packets in the file.
     """
 
     meaning: str
     counts: Callable[[FlowFacts], tuple[int, ...]]
     words: Callable[..., str]
     whole: bool = False
+    ordered: bool = True
 
 
 def _unseen(flow: FlowFacts) -> int:
@@ -75,18 +77,29 @@ def _unseen(flow: FlowFacts) -> int:
     return max(0, flow.unseen - flow.beside - later)
 
 
+def _reordered(flow: FlowFacts) -> int:
+    """Return the packets that arrived late: those with an earlier time are late only in the file."""
+    return max(0, flow.late - flow.displaced)
+
+
+def _unsorted(flow: FlowFacts) -> bool:
+    """Return whether most irregularities of a flow may come from the order of its packets in the file."""
+    return 2 * flow.displaced > max(flow.late + flow.resent, flow.response_gaps)
+
+
 def _said(kind: str, meaning: str) -> _Sign:
     return _Sign(
         meaning,
         lambda flow: (flow.answers.get(kind, 0),),
         lambda count: f"{counted(count, 'answer')} said {kind}",
         whole=True,
+        ordered=False,
     )
 
 
 _REORDERED: Final = _Sign(
     "the path reorders: RC answers with NAKs",
-    lambda flow: (flow.late,),
+    lambda flow: (_reordered(flow),),
     lambda late: f"{counted(late, 'packet')} out-of-order",
 )
 _SIGNS: Final = (
@@ -298,6 +311,7 @@ class _Survey:
     * ``partly``: flows that are only partly captured, without those whose missing packets were all acknowledged.
     * ``hosts``: source and destination of partly captured flows, in both directions.
     * ``unread``: flows of READ responses that are only partly captured, of other hosts than those of ``partly``.
+    * ``displaced``: flows with packets in the wrong order in the file. ``unsorted``: they hide losses or reordering.
     * ``cnps``: counts by hosts and VNI. ``answering``: hosts with a flow between them. ``marked``: any packet has CE.
     """
 
@@ -308,6 +322,7 @@ class _Survey:
         self.partly = _Streams(segments)
         self.hosts: set[tuple[str, str]] = set()
         self.unread = _Streams(segments)
+        self.displaced, self.unsorted = _Streams(segments), False
         self._responses = dict[tuple[str, str], Counter[str]]()  # by hosts, and by link
         self._asking = set[tuple[str, str]]()  # the hosts of ``partly``
         resending, gapped = set[tuple[str, str]](), []
@@ -316,6 +331,10 @@ class _Survey:
             self.cnps[flow.src, flow.dst, flow.vni] += flow.cnps
             self.answering.add((flow.src, flow.dst))
             self.marked |= flow.marked > 0
+            if flow.displaced:
+                self.displaced.add(flow, flow.displaced)
+                hidden = _unsorted(flow) and any(sign.counts(flow)[0] for sign in _SIGNS if sign.ordered)
+                self.unsorted = self.unsorted or hidden
             if flow.responses:
                 self._responses.setdefault((flow.src, flow.dst), Counter())[flow.link] += flow.responses
             if flow.resent:
@@ -366,14 +385,14 @@ def _signs(
     troubled = [_Streams(segments) for _ in _SIGNS]
     sprayed, accepting = _Streams(segments), _accepting(facts)
     for flow in facts.flows:
-        accepted = (
-            flow.late and not flow.resent and flow.transport in _CONNECTED and (flow.src, flow.dst) in accepting
-        )
-        if accepted:
-            sprayed.add(flow, flow.late)
+        late, mixed = _reordered(flow), _unsorted(flow)
+        accepted = late and not flow.resent and flow.transport in _CONNECTED and (flow.src, flow.dst) in accepting
+        if accepted and not mixed:
+            sprayed.add(flow, late)
         part = (flow.src, flow.dst) in partly
         for sign, streams in zip(_SIGNS, troubled, strict=True):
-            counts = sign.counts(flow) if sign.whole or not part else (0,)
+            judged = (sign.whole or not part) and not (sign.ordered and mixed)
+            counts = sign.counts(flow) if judged else (0,)
             if counts[0] and not (accepted and sign is _REORDERED):
                 streams.add(flow, *counts)
     for sign, streams in zip(_SIGNS, troubled, strict=True):
@@ -416,7 +435,16 @@ def _file(facts: AnalysisFacts, survey: _Survey) -> Iterator[CaptureFinding]:
     if facts.dropped:
         lost = f"{counted(sum(facts.dropped.values()), 'packet')} lost while capturing"
         yield of_links(facts.dropped, lost, "gaps there may come from the capture, not from the network")
-    if facts.backwards > _DISORDER:
+    if survey.displaced:
+        (displaced,) = survey.displaced.totals()
+        kept = "so that losses and reordering are unknown" if survey.unsorted else "the path did not reorder them"
+        yield survey.displaced.finding(
+            f"{counted(displaced, 'packet')} not in time order in the file, up to {format_time(facts.backwards)} off",
+            f"{kept}: `reordercap IN OUT` sorts the file",
+            note=not survey.unsorted,
+            unjudged=survey.unsorted,
+        )
+    elif facts.backwards > _DISORDER:
         yield CaptureFinding(
             f"packets are not in time order: some are {format_time(facts.backwards)} earlier than preceding ones",
             "files were concatenated, and responses may not be matched: mergecap or reordercap sorts them",

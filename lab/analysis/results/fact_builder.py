@@ -235,6 +235,7 @@ class _Report:
             marked_for=max(0, last - marked_at) / 1e9 if marked_at else 0.0,
             not_ect=sums["packets"] - sums["ect"],
             cnps=sums["cnps"],
+            displaced=self._of.order.displaced.get(number, 0) + self._of.responses.displaced.get(number, 0),
             **dict(zip(COUNTS, self._of.order.counts[number].tolist(), strict=True)),
             cnp_spacing=_percentiles(answers.cnp_spacing.get(number, _NO_TIMES)),
             cnp_delay=_percentiles(answers.cnp_delay.get(number, _NO_TIMES)),

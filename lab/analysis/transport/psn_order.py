@@ -6,6 +6,7 @@ answers of their responders.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -55,6 +56,7 @@ class Order:
     * ``accepted``: requests of the last round that responders of such flows accepted: flow, time and payload.
     * ``gap`` and ``resend`` are called for each event, with its flow.
     * ``counts``: by flow, of sequences that have ended.
+    * ``displaced``: by flow, packets that the file has in the wrong order.
     * ``broken_off``: sequences that ended early for lack of room.
     """
 
@@ -70,6 +72,7 @@ class Order:
         self.sequences: dict[int, Sequence] = {}
         self.accepted: list[tuple[int, int, int]] = []
         self.counts = table(MAX_FLOWS, len(COUNTS), np.uint32)
+        self.displaced: dict[int, int] = defaultdict(int)
         self.broken_off = 0
         self._gap, self._resend = gap, resend
         self._told = PsnEvents()
@@ -216,6 +219,9 @@ class Order:
             self._gap(flow, gap)
         for resend in self._told.resends:
             self._resend(flow, resend)
+        if self._told.displaced:
+            self.displaced[flow] += self._told.displaced
+            self._told.displaced = 0
         self._told.gaps.clear()
         self._told.resends.clear()
 

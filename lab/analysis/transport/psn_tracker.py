@@ -91,7 +91,7 @@ class PsnGap:
 class Resend:
     """A retransmission episode: from ``time`` to ``end`` (ns since 1970), ``packets`` from ``psn`` on were resent.
 
-    * ``since``: the time of the packet before it. ``back``: PSNs that the requester stepped back.
+    * ``since``: the newest time of the packets before it. ``back``: PSNs that the requester stepped back.
     * ``again``: its packets that this link had captured before.
     * ``cause``: the NAK that requested it, or one of ``NOBODY``.
     * ``alone``: after a NAK only its own packet was resent, followed by new ones.
@@ -117,12 +117,16 @@ class Resend:
 
 
 class PsnEvents:
-    """The events of sequences, until the caller collects them."""
+    """The events of sequences, until the caller collects them.
+
+    ``displaced`` counts packets that the file has after ones with higher PSNs, although they were captured before.
+    """
 
     def __init__(self) -> None:
         self.gaps: list[PsnGap] = []
         self.resends: list[Resend] = []
         self.accepted: list[PsnRequest | None] = []
+        self.displaced = 0
 
 
 COUNTS: Final = ("missing", "duplicates", "out_of_sequence", "resent", "late", "unseen")
@@ -163,7 +167,7 @@ class Sequence:
         self.late = 0
         self.unseen = 0
         self._newest, self._read = 0, -1  # the packet at the front, and DMALen if it is a READ whose span is unknown
-        self._previous = self._previous_time = 0
+        self._previous = self._previous_time = 0  # PSN of the packet before, and the newest time up to it
         self._due = -1  # the PSN after the last packet; -1 after a READ with unknown span
         self._resend: Resend | None = None
         self._held: Resend | None = None
@@ -212,7 +216,7 @@ class Sequence:
             self._again(request, -ahead)
         else:
             self._new(request, ahead)
-        self._previous, self._previous_time = psn, request.time
+        self._previous, self._previous_time = psn, max(self._previous_time, request.time)
         self._due = -1 if self._open(request.read) != -1 else psn + self._span(request.read) & PSN_MASK
 
     def _note_skip(self, time: int, upto: int) -> None:
@@ -332,6 +336,7 @@ class Sequence:
             self._close(went_on=False)
         self._keep_maybe_new(request)
         self.resent += 1
+        self._told.displaced += time < self._previous_time
         if self._resend is None:
             self._resend = self._episode(request, back, self._cause(psn, time))
         elif step > 0 and (cause := self._ask(self._flow, psn, time)) not in NOBODY:
@@ -416,9 +421,15 @@ class Sequence:
             self._held = resend
         elif not self._is_late(resend):
             self._told.resends.append(resend)
+            if resend.time < resend.since:  # captured before the packets ahead of it: not retransmitted
+                self._count_late(resend.packets - resend.again)
         else:
-            self.late += resend.packets
-            self.resent -= resend.packets
+            self._count_late(resend.packets)
+
+    def _count_late(self, packets: int) -> None:
+        """Count packets of an episode as late instead of resent."""
+        self.late += packets
+        self.resent -= packets
 
     def _is_late(self, resend: Resend) -> bool:
         """Whether the packets of an episode are late so far."""

@@ -38,21 +38,27 @@ _HOLES: Final = 64
 class _Track:
     """Responses of one flow: ``front`` follows the highest PSN, -1 before the first; ``due`` follows the last PSN.
 
-    ``open``: the message of the last response continues. ``holes`` are PSNs that were never captured.
+    ``open``: the message of the last response continues. ``holes`` are PSNs that were never captured. ``newest`` is
+    the newest time (ns) of the responses.
     """
 
     front: int = -1
     due: int = -1
     open: bool = False
     holes: list[tuple[int, int]] = field(default_factory=list)
+    newest: int = 0
 
 
 class Responses:
-    """READ responses of all flows. ``gaps`` counts missing ones by flow; ``missed`` is called for each."""
+    """READ responses of all flows. ``gaps`` counts missing ones by flow; ``missed`` is called for each.
+
+    ``displaced`` counts responses that the file has after ones with higher PSNs, although they were captured before.
+    """
 
     def __init__(self, streams: Streams, naks: Naks, missed: Callable[[int, PsnGap], None]) -> None:
         self._missed = missed
         self.gaps: dict[int, int] = defaultdict(int)
+        self.displaced: dict[int, int] = defaultdict(int)
         self._tracks: dict[int, _Track] = defaultdict(_Track)
         self._reads: dict[int, deque[tuple[int, int]]] = {}  # by the requesting flow: PSN and DMALen
         self._outstanding = 0
@@ -100,7 +106,7 @@ class Responses:
             if reads:
                 self._complete(flow, packets, rows[~ops.CONTINUED[packets.opcode[rows]]], reads)
             track.front = track.due = int(packets.psn[last]) + 1 & PSN_MASK
-            track.open = bool(ops.FULL[packets.opcode[last]])
+            track.open, track.newest = bool(ops.FULL[packets.opcode[last]]), int(packets.time[last])
             return
         columns = (packets.psn[rows], packets.opcode[rows], packets.time[rows])
         for row, psn, opcode, time in zip(rows.tolist(), *(column.tolist() for column in columns), strict=True):
@@ -139,6 +145,9 @@ class Responses:
         psn, opcode, time = response
         goes_on, ahead = bool(ops.CONTINUED[opcode]), 0 if track.front < 0 else distance(psn, track.front)
         fresh = ahead >= 0 or fill(track.holes, psn)
+        if ahead < 0 and time < track.newest:
+            self.displaced[flow] += 1
+        track.newest = max(track.newest, time)
         if track.due != track.front or ahead < 0:
             self._again(flow, track, (psn, goes_on, time), fresh=fresh)
         elif track.front >= 0 and (track.open != goes_on or (goes_on and ahead > 0)):
