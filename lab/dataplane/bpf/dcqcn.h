@@ -7,9 +7,9 @@
  *      increase          by time or bytes: target += 0, AI or HAI by stage; rate = (rate + target) / 2
  *
  * `rl_dcqcn_on_timer` catches up event by event in the order of time, alpha before decrease before increase at equal
- * times, so the rate is the same as if the timers had fired. Only a cut reads alpha, and only a CNP raises its flag: alpha
- * catches up before these, not with every packet. Between them user space computes it (limited_qps.py). A QP that has recovered to the line rate begins anew with its
- * next CNP, as a NIC does that allocates a limiter on the first.
+ * times, so the rate is the same as if the timers had fired. Only a cut reads alpha, and only a CNP raises its flag:
+ * alpha catches up before these, not with every packet. Between them user space computes it (limited_qps.py). A QP that
+ * has recovered to the line rate begins anew with its next CNP, as a NIC does that allocates a limiter on the first.
  */
 #ifndef RL_DCQCN_H
 #define RL_DCQCN_H

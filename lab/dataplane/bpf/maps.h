@@ -109,8 +109,8 @@ RL_ARRAY(groups, struct rl_group, RL_CLASSES, 0); /* key: port * RL_CLASSES + gr
 RL_ARRAY(slots, struct rl_slot, 1, 0); /* key: port * rl_slots + index */
 
 /*
- * The limiters of a NIC that have packets to send, the earliest first: a binary heap. An entry is when the first packet is
- * due, rounded up to RL_LIMITERS ns, and the limiter's index below that.
+ * The limiters of a NIC that have packets to send, the earliest first: a binary heap. An entry is when the first packet
+ * is due, rounded up to RL_LIMITERS ns, and the limiter's index below that.
  */
 struct rl_heap {
 	__u32 count;
@@ -144,7 +144,7 @@ struct rl_port {
 	struct rl_cable *cable;
 };
 
-/* The port of whose memory a caller has the address, for what does not need its id. */
+/* The port with this memory; its id stays unknown. */
 static __always_inline bool rl_enter(struct rl_port *port, struct rl_memory *memory)
 {
 	if (!memory)

@@ -56,9 +56,9 @@ static __always_inline __u64 *rl_due_at(struct rl_heap *heap, __u32 place)
 	return &heap->due[place & (RL_LIMITERS - 1)];
 }
 
-/* Move the cursor up from the end, or down from the vacant first place, to where an entry belongs. It is kept in memory: of
- * what is there the verifier knows nothing, so that all turns of a loop are one to it. A loop turns at most as often as
- * the heap is deep: 11 times, far from what rl_may_loop ends. */
+/* Move the cursor up from the end, or down from the vacant first place, to where an entry belongs. It is kept in memory:
+ * of what is there the verifier knows nothing, so that all turns of a loop are one to it. A loop turns at most as often
+ * as the heap is deep: 11 times, far from what rl_may_loop ends. */
 static __always_inline void rl_heap_seek(struct rl_heap *heap, __u64 due)
 {
 	const __u64 *pair;
@@ -96,7 +96,7 @@ static __always_inline void rl_heap_seek(struct rl_heap *heap, __u64 due)
 	}
 }
 
-/* Have a limiter's first packet wait for its time at its NIC. */
+/* Put a limiter into the heap of its NIC, until its first packet is due. */
 __noinline int rl_heap_push(__u32 nic, __u32 index, __u64 at)
 {
 	struct rl_heap *heap = bpf_map_lookup_elem(&heaps, &nic);
@@ -138,7 +138,7 @@ static __always_inline __u32 rl_heap_take(struct rl_heap *heap)
 	return heap->due[0] & (RL_LIMITERS - 1);
 }
 
-/* Have the first packet of a QP's FIFO wait for its time. */
+/* Put a limiter into its port's heap, and note when the qdisc has to look. */
 static __always_inline void rl_await(const struct rl_port *port, struct rl_limiter *limiter, __u32 index)
 {
 	limiter->in_heap = 1;
@@ -148,8 +148,8 @@ static __always_inline void rl_await(const struct rl_port *port, struct rl_limit
 }
 
 /*
- * Whether a packet that comes has to wait for its time. Otherwise it is its QP's packet in the queue from now on: none of the
- * QP is before it, and its time has come when the qdisc last looked.
+ * Whether a new packet has to wait for its time. Otherwise it is its QP's packet in the queue from now on: none of the QP
+ * is before it, and its time had come when the qdisc last looked.
  */
 static __always_inline bool rl_must_wait(const struct rl_port *port, struct rl_limiter *limiter)
 {
@@ -287,8 +287,8 @@ __noinline int rl_review_limiter(struct rl_memory *memory, __u64 now)
 	return 0;
 }
 
-/* Have limited QPs' packets that are due in the queues, and the qdisc look again when the next one is. False when all that
- * the port has still waits for its time. */
+/* Put packets of limited QPs that are due into the queues, and set when the qdisc looks again: at the next due time. False
+ * when all that the port has still waits for its time. */
 static __always_inline bool rl_serve_limited(const struct rl_port *port, __u64 now)
 {
 	struct rl_state *state = port->state;
@@ -353,8 +353,8 @@ __noinline int rl_free_qp(struct rl_memory *memory, __u32 index)
 	return 0;
 }
 
-/* A packet of a limited QP leaves its queue: sent, or dropped (`now` is 0). The next one is due when the QP's rate allows,
- * for which the qdisc may not have looked any more. */
+/* A packet of a limited QP leaves its queue: sent, or dropped (`now` is 0). The next one is due when the QP's rate allows:
+ * the qdisc may have looked before that was known. */
 __noinline int rl_note_paced(struct rl_memory *memory, __u32 index, __u32 len, __u64 now, __u32 psn)
 {
 	struct rl_limiter *limiter;

@@ -52,7 +52,7 @@ static __always_inline bool rl_is_cnp(struct __sk_buff *skb)
 	__u8 octet;
 
 	if (skb->len - RL_CNP_SHORTEST > RL_CNP_LONGEST - RL_CNP_SHORTEST)
-		return false; /* as most packets are: that is told apart at once */
+		return false; /* too short or too long, as most packets are */
 	if (skb->len == ETH_HLEN + tag + RL_IPV6_LENGTH + RL_CNP_LENGTH)
 		ip = RL_IPV6_LENGTH;
 	else if (skb->len != ETH_HLEN + tag + ip + RL_CNP_LENGTH)

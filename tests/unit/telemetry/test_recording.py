@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -173,21 +174,25 @@ def asked(question: str, table: Path) -> list[tuple[object, ...]]:
     return rows
 
 
-def test_all_columns_of_a_table_are_read_from_one_open_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_is_understood_once_and_no_file_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Made(tmp_path / "run", fabric("pfc-ecn"))
     told(made)
     folder = made.finished()
-    opened: list[str] = []
+    unknown: list[str] = []
 
     class Opened(pq.ParquetFile):  # type: ignore[misc]  # pyarrow has no types
-        def __init__(self, path: Path) -> None:
-            opened.append(path.stem)
-            super().__init__(path)
+        def __init__(self, path: Path, metadata: object) -> None:
+            if metadata is None:
+                unknown.append(path.stem)
+            super().__init__(path, metadata=metadata)
 
     monkeypatch.setattr(pq, "ParquetFile", Opened)
     port = Recording.open(folder).port(PORT)
     assert [port.depth(3).last, port.marked(3).delta(), port.drops(3).delta()] == [3000, 4, 2]
-    assert sorted(opened) == ["ports", "queues", "samples"]
+    assert sorted(unknown) == ["ports", "queues", "samples"]
+    with os.scandir("/proc/self/fd") as descriptors:
+        opened = [os.path.realpath(each.path) for each in descriptors]
+    assert not [path for path in opened if path.startswith(str(folder))]
 
 
 def test_duckdb_reads_the_tables_as_they_are(tmp_path: Path) -> None:
