@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lab.analysis.results.analysis_exit_code import verdict
 from lab.cli.kit.capture_source import CaptureArgument, open_capture, require_file
 from lab.cli.kit.host_names import FabricOption, parse_filter
 from lab.cli.kit.option_value import read_value
 from lab.cli.kit.output import JsonFlag, print_json, stderr
-from lab.cli.tables.analysis_tables import show, verdict
 from lab.errors import UsageError, writing
 from lab.units import parse_rate
 
@@ -79,6 +79,8 @@ def analyze(
         told = {field.name: getattr(facts, field.name) for field in fields(facts)}
         print_json(told | {"verdict": verdict(facts).name.lower()})
     else:
+        from lab.cli.tables.analysis_tables import show  # noqa: PLC0415 - rich's trees, for which JSON does not wait
+
         show(facts)
     raise typer.Exit(verdict(facts))
 

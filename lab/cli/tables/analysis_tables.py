@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from lab.analysis.results.analysis_exit_code import verdict
 from lab.cli.kit.fit_columns import Column, TableLayout, left_out_note
 from lab.cli.kit.output import stdout
 from lab.cli.tables.pause_tree_view import Branch, draw
@@ -30,15 +31,6 @@ _ADDRESS: Final = 17
 """Characters of an address on narrower terminals."""
 _BESIDE: Final = 60
 """Characters that the other columns of that table take."""
-
-
-def verdict(facts: AnalysisFacts) -> ExitCode:
-    """Return FAIL if something looks wrong, UNKNOWN if there is nothing to judge, otherwise PASS."""
-    if any(not (finding.note or finding.unjudged) for finding in facts.findings):
-        return ExitCode.FAIL
-    if any(finding.unjudged for finding in facts.findings):
-        return ExitCode.UNKNOWN
-    return ExitCode.PASS if facts.roce or facts.pause_frames or facts.tunnels else ExitCode.UNKNOWN
 
 
 def show(facts: AnalysisFacts) -> None:

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from lab.cli.tables.analysis_tables import verdict
+from lab.analysis.results.analysis_exit_code import verdict
 from lab.errors import ExitCode
 from tests.unit.analysis import packets
 from tests.unit.analysis.stories import NAK, requests, told

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lab.analysis.results.analysis_exit_code import verdict
 from lab.analysis.results.fact_builder import analyse
 from lab.analysis.results.path_findings import WRONG_ICRC
-from lab.cli.tables.analysis_tables import verdict
 from lab.errors import ExitCode
 from lab.wire.pcapng import Direction, Interface, Record
 from tests.unit.analysis import packets

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.cli.tables.analysis_tables import verdict
+from lab.analysis.results.analysis_exit_code import verdict
 from lab.errors import ExitCode
 from lab.wire.opcodes import Opcode
 from tests.unit.analysis import packets

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from lab.cli.tables.analysis_tables import verdict
+from lab.analysis.results.analysis_exit_code import verdict
 from lab.errors import ExitCode
 from tests.unit.analysis import packets
 from tests.unit.analysis.stories import MS, NAK, requests, swapped, timed, told
