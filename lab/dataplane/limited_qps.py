@@ -59,9 +59,10 @@ def limited_qps(maps: PortMaps, node: NodePorts) -> Iterator[LimitedQp]:
     for interface in node.interfaces[: node.nics]:
         limiters = _of_nic(maps, node.nic(interface))
         names = _of_nic(maps, node.first_nic)
+        registers, now = maps.config[node.port(interface)]["cc"], time.monotonic_ns()
         limited = (limiters["started"] != 0) & ((names["closed"] != names["generation"]) | (names["closed"] == 0))
         for number in limited.nonzero()[0]:
-            alpha = _alpha(limiters[number], maps.config[node.port(interface)]["cc"], time.monotonic_ns())
+            alpha = _alpha(limiters[number], registers, now)
             yield _limited(node.node, interface, limiters[number], names[number], alpha)
 
 

@@ -110,7 +110,7 @@ class ParquetStore:
         return found
 
     def _read(self, table: str, columns: Sequence[str]) -> list[pa.ChunkedArray]:
-        # read_table opens a dataset and starts threads for each column, and reads the metadata: ten times as long.
+        # read_table opens a dataset, starts threads and reads the metadata for each column: several times as long.
         with pq.ParquetFile(self._folder / f"{table}.parquet", metadata=self._metadata.get(table)) as file:
             self._metadata[table] = file.metadata
             found = file.read(columns=list(columns), use_threads=False)
