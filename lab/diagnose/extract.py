@@ -101,8 +101,9 @@ def _collected(recording: Recording, window: RecordingPhase) -> WindowFacts:
         bridged=recording.topology.overlay is not None and recording.topology.overlay.plain,
         plain=plain,
         planned_rates={str(end): link.rate for link in recording.topology.links for end in link.ends},
+        planned_delays={str(end): link.delay for link in recording.topology.links for end in link.ends},
         current=current,
-        reconfigured=frozenset(_reconfigured(recording, qos)) if current else frozenset(),
+        switched_watchdogs=frozenset(_switched_watchdogs(recording, qos)) if current else frozenset(),
     )
     missing += [f"the state of {node}: it did not answer" for node, known in state.items() if "complaint" in known]
     if facts.plain:
@@ -206,12 +207,13 @@ def _configuration(
         return {}, False
 
 
-def _reconfigured(recording: Recording, now: Mapping[str, NodeQos]) -> Iterator[str]:
-    """Yield the ports with another configuration than when the recording began."""
+def _switched_watchdogs(recording: Recording, now: Mapping[str, NodeQos]) -> Iterator[str]:
+    """Yield the ports whose PFC watchdog was enabled or disabled since the recording began."""
     before = recording.qos()
     for node, qos in now.items():
+        known = before[node].ports if node in before else {}
         for name, port in qos.ports.items():
-            if node in before and before[node].ports.get(name) != port:
+            if name in known and known[name].pfc.watchdog.enabled is not port.pfc.watchdog.enabled:
                 yield f"{node}:{name}"
 
 

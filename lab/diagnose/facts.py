@@ -307,10 +307,12 @@ class WindowFacts:
     """Whether no port counts priorities: then there are no facts about congestion, classes and losses."""
     planned_rates: Mapping[str, int] = field(default_factory=dict)
     """By port: the rate of its link in the topology, in bit/s. A link that is slow by design is no fault."""
+    planned_delays: Mapping[str, float] = field(default_factory=dict)
+    """By port: the delay of its link in the topology, in seconds."""
     current: bool = False
     """Whether ``qos`` is the configuration in the window; otherwise it is that of the recording's beginning."""
-    reconfigured: frozenset[str] = frozenset()
-    """Ports with another configuration than at the beginning of the recording."""
+    switched_watchdogs: frozenset[str] = frozenset()
+    """Ports whose PFC watchdog was enabled or disabled since the beginning of the recording."""
     missing: tuple[str, ...] = ()
     """Facts that the window does not have, as phrases."""
 

@@ -73,12 +73,13 @@ def late_link(facts: WindowFacts) -> LateLink | None:
 
 
 def _held(facts: WindowFacts, hop: HopBalance) -> _Held:
-    """Return the packets on a link. If its configuration is not known, it can be full."""
+    """Return the packets on a link. If its configuration is not known, it can be full, and is as long as planned."""
     port = hop.place.partition("--")[0]
     config = facts.config(port)
     load = facts.port_load(port) if facts.rate(port) else 1.0
     rate = hop.entered / facts.seconds
-    above = hop.held - (config.delay * rate if config else 0.0)
+    delay = config.delay if config else facts.planned_delays.get(port, 0.0)
+    above = hop.held - delay * rate
     return _Held(hop=hop, load=min(1.0, load), rate=rate, above=above)
 
 

@@ -9,7 +9,7 @@ from lab.diagnose.symptom import Evidence, Sign, counted, not_sending
 from lab.telemetry.read import measures
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lab.diagnose.facts import Lane, WindowFacts
     from lab.model.qos.port import PfcQos
@@ -304,24 +304,25 @@ def watchdog_takes_gaps_for_the_end(facts: WindowFacts) -> Iterator[Sign]:
 def watchdog_on_a_sibling_only(facts: WindowFacts) -> Iterator[Sign]:
     """A switch has the watchdog on none of its ports to hosts, while another switch has it on all of them.
 
-    The fewer switches of both are named. Of as many, those that were configured in the recording, or else those
-    without a watchdog, with less certainty.
+    The fewer switches of both are named. Of as many, those whose watchdog was switched on or off in the recording,
+    or else those without a watchdog, with less certainty.
     """
     having, lacking = _watched_switches(facts)
     if not having or not lacking:
         return
-    changed = {port.partition(":")[0] for port in facts.reconfigured}
+    changed = {port.partition(":")[0] for port in facts.switched_watchdogs}
     tied = len(having) == len(lacking)
     shown = tied and bool(changed & {*having}) != bool(changed & {*lacking})
     odd = having if len(having) < len(lacking) or (shown and changed & {*having}) else lacking
-    others = ", ".join(lacking if odd is having else having)
-    says = f"its host ports have {'a' if odd is having else 'no'} PFC watchdog; those of {others} have"
-    says += " none" if odd is having else " one"
     for switch in odd:
-        seen = Evidence(
-            says=says, of=switch, source="qos pfc.watchdog.enabled", value=int(odd is having), at=facts.end
-        )
+        seen = _unlike_others(facts, switch, lacking if odd is having else having, watched=odd is having)
         yield Sign(switch, (seen,), _EITHER if tied and not shown else _ODD)
+
+
+def _unlike_others(facts: WindowFacts, switch: str, others: Sequence[str], *, watched: bool) -> Evidence:
+    mine, theirs = ("a", "none") if watched else ("no", "one")
+    says = f"its host ports have {mine} PFC watchdog; those of {', '.join(others)} have {theirs}"
+    return Evidence(says=says, of=switch, source="qos pfc.watchdog.enabled", value=int(watched), at=facts.end)
 
 
 def _watched_switches(facts: WindowFacts) -> tuple[list[str], list[str]]:
@@ -340,9 +341,7 @@ def _watched_elsewhere(facts: WindowFacts, port: str) -> tuple[Evidence, ...]:
     node = port.partition(":")[0]
     if facts.current:
         having, lacking = _watched_switches(facts)
-        says = f"its host ports have no PFC watchdog; those of {', '.join(having)} have one"
-        seen = Evidence(says=says, of=node, source="qos pfc.watchdog.enabled", value=0, at=facts.end)
-        return (seen,) if having and node in lacking else ()
+        return (_unlike_others(facts, node, having, watched=False),) if having and node in lacking else ()
     for lane in facts.lanes.values():
         if lane.storms_so_far and lane.port.partition(":")[0] != node:
             says = "storms detected by the watchdog of a sibling"

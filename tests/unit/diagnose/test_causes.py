@@ -373,7 +373,7 @@ def test_of_two_leaves_the_one_that_was_configured_has_the_wrong_watchdog(
 ) -> None:
     ports = [port for leaf in watched.split() for port in PEERS if port.startswith(leaf)]
     there = facts({}, qos=configured(*ports, watchdog={"enabled": True}), current=True)
-    found = diagnose(replace(there, reconfigured=frozenset(changed))).causes
+    found = diagnose(replace(there, switched_watchdogs=frozenset(changed))).causes
     expected = [("pfc-watchdog-missing", (place,), confidence)] * bool(place)
     assert [(each.cause, each.places, each.confidence) for each in found] == expected
 

@@ -19,7 +19,7 @@ from lab.model.qos.qos_store import dump_node
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.read.transfers import Transfer
 from lab.telemetry.store import recording_folder as files
-from tests.unit.diagnose.made_facts import HOSTS, configured, named
+from tests.unit.diagnose.made_facts import HOSTS, QOS, configured, named
 from tests.unit.diagnose.recorded import SENDERS, STEPS, begun, deaf, during, incast, one_sided
 from tests.unit.telemetry.made import RDMA, Made
 
@@ -153,6 +153,28 @@ def test_configuration_is_that_of_the_phase(tmp_path: Path) -> None:
     recording = Recording.open(made.finished())
     assert diagnose_run(recording, "baseline").outcome is DiagnosisOutcome.UNCHECKED
     assert named(diagnose_run(recording, "observe")) == ("ecn-missing-one-leaf", ("leaf2:swp6",))
+
+
+@pytest.mark.parametrize(("switched", "sure"), [(True, 0.85), (False, 0.6)])
+def test_only_a_switched_watchdog_shows_which_of_two_leaves_is_wrong(
+    tmp_path: Path, switched: bool, sure: float
+) -> None:
+    """Another change of a port of leaf1 says nothing about the watchdogs that only leaf2 lacks."""
+    made = begun(tmp_path / "run")
+    watched = [f"leaf1:swp{number}" for number in (3, 4, 5, 6)]
+    there = configured(*watched, watchdog={"enabled": True})["leaf1"]
+    if not switched:
+        before = {name: {"qos": dump_node(node)} for name, node in {**QOS, "leaf1": there}.items()}
+        files.write_json(made.folder.state("before"), before)
+        mapped = replace(there.ports["swp3"], dscp_to_priority=(0,) * 64)
+        there = replace(there, ports={**there.ports, "swp3": mapped})
+    during(made, "baseline", lambda _: None)
+    files.append_line(made.folder.configuration, {"ns": made.ns, "nodes": {"leaf1": dump_node(there)}})
+    made.ns += 1
+    during(made, "observe", lambda _: None)
+    causes = diagnose_run(Recording.open(made.finished()), "observe").causes
+    (found,) = (each for each in causes if each.cause == "pfc-watchdog-missing")
+    assert (found.places, found.confidence) == (("leaf1",) if switched else ("leaf2",), sure)
 
 
 def test_configuration_that_is_damaged_is_refused(run: Path) -> None:

@@ -85,6 +85,14 @@ def test_a_link_whose_length_is_not_known_is_not_late() -> None:
     assert list(packets_stay_on_a_link(replace(made, qos={}))) == []
 
 
+@pytest.mark.parametrize(("length", "named"), [(0.0, True), (4 * SECONDS / PACKETS, False)])
+def test_a_link_that_is_long_as_planned_does_not_reorder(length: float, named: bool) -> None:
+    """Packets are overtaken somewhere. Without a configuration, the topology has the length of the link."""
+    made = window("4" * 10 + "40" * 27, 1.0, *((USUAL, 1.0),) * 4, devices=RESENT)
+    made = replace(made, qos={}, planned_delays={"leaf1:swp1": length})
+    assert (first(made) == ("link-reorder", (LATE,))) is named
+
+
 @pytest.mark.parametrize("us", [200, 300, 400])
 def test_a_delay_at_a_third_of_the_load_is_seen(us: int) -> None:
     """Less than its load is on the link: only the comparison with other links shows it."""
