@@ -30,6 +30,11 @@ _WORDS: Final = 8
 """Maximum number of feature words: Linux 7 has two."""
 _UNSUPPORTED: Final = 95
 _OF_INTERFACES: Final = ("net/ipv4/conf", "net/ipv4/neigh", "net/ipv6/conf", "net/ipv6/neigh")
+_FORWARDING: Final = {
+    4: ("net/ipv4/ip_forward", "net/ipv4/conf/{}/forwarding"),
+    6: ("net/ipv6/conf/all/forwarding", "net/ipv6/conf/{}/force_forwarding"),
+}
+"""The sysctls of forwarding by IP version: of the namespace, and of an interface."""
 _ROOM: Final = 64
 """Bytes of a value."""
 _NO_SETTINGS: Final = frozenset({"stable_secret", "mtu"})
@@ -44,6 +49,26 @@ def has_sysctl(name: str) -> bool:
 def read_sysctls(names: Iterable[str]) -> dict[str, str]:
     """Return the values of sysctls, by path."""
     return {name: Path("/proc/sys", name).read_text(encoding="ascii").strip() for name in names}
+
+
+def forwarding_stopped(version: int, interface: str) -> str:
+    """Return the path of the sysctl by which packets received on an interface are not forwarded; "" if they are.
+
+    Linux decides for each interface in IPv4. In IPv6 it decides for all, except those with ``force_forwarding``
+    (Linux 6.17). ``ip route get`` reports the former only.
+    """
+    whole, own = (name.format(interface) for name in _FORWARDING[version])
+    if version == 4:
+        return "" if _value(own) != "0" else whole if _value(whole) == "0" else own
+    return whole if _value(whole) == "0" and _value(own) != "1" else ""
+
+
+def _value(name: str) -> str:
+    """Return the value of a sysctl; "" if the kernel or the interface does not have it."""
+    try:
+        return read_sysctls([name])[name]
+    except FileNotFoundError:
+        return ""
 
 
 def open_sysctl(name: str) -> int | None:

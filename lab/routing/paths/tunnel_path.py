@@ -155,6 +155,7 @@ class TunnelWalker(Walker):
         device = tables.vlan_device(vlan)
         if device is None:
             raise OperationFailed(f"{node} has no interface in VLAN {vlan} to route by", _EVPN)
+        self._check_forwarding(node, device, target)
         vrf = tables.master(device)
         flow = ["from", str(self.src.place.address), "iif", device, *self._udp(self.sport, ROCEV2_PORT)]
         for hop, said in self._choices(node, str(target), ["vrf", vrf], flow):
@@ -182,6 +183,8 @@ class TunnelWalker(Walker):
             if hop.get("type") == "local":
                 yield from self._decapsulate(hops, node, frame, outer)
                 continue
+            if came:
+                self._check_forwarding(node, came, ip_address(outer.dst))
             end = self._end(node, hop)
             onward = frame.after("route", f"{said}: {_gateway(hop, 'connected')}, {end.interface}")
             mac, onward = self._resolved(node, _gateway(hop, outer.dst), end.interface, onward)

@@ -1,7 +1,8 @@
 """Paths of packets between two hosts, from the routing table of each node's kernel, hop by hop.
 
 With a flow, each kernel reports the next hop that it takes (``ip route get`` with the hashed ports). Without one, it
-reports all next hops (``fibmatch``). Both are for packets that arrive, so a node that does not forward IPv4 has none.
+reports all next hops (``fibmatch``). A node that does not forward packets of their IP version has none: the kernel
+reports routes of IPv6 nevertheless, so its sysctls are read as well.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.errors import OperationFailed, UsageError
-from lab.kernel.process import process
+from lab.kernel.process import process, tuning
 from lab.wire.udp_ports import ROCEV2_PORT
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Walker:
             if len(path) > MAX_HOPS:
                 raise OperationFailed(f"packets from {src.end} to {dst.end} go in a circle at {at.node}", CIRCLE)
             asked = [str(dst.address), "from", str(src.address), "iif", at.interface, *flow]
+            self._check_forwarding(at.node, at.interface, dst.address)
             out = self._end(at.node, self._ask(at.node, dst.address, asked))
             path.append(out)
             at = self._far(out)
@@ -84,11 +86,20 @@ class Walker:
             return
         if len(path) > MAX_HOPS:
             raise OperationFailed(f"packets to {dst.end} go in a circle at {node}", CIRCLE)
+        self._check_forwarding(node, at.interface, dst.address)
         route = self._ask(
             node, dst.address, ["fibmatch", str(dst.address), "from", str(src.address), "iif", at.interface]
         )
         for hop in route.get("nexthops", [route]):
             yield from self._onward((*path, self._end(node, hop)), src, dst)
+
+    def _check_forwarding(self, node: str, interface: str, towards: Address) -> None:
+        """Raise OperationFailed if a node does not forward what it receives on an interface."""
+        version = towards.version
+        off = self.inside(node).inside(lambda: tuning.forwarding_stopped(version, interface))
+        if off:
+            remedy = f"rocelab exec {node} -- sysctl -w {off}=1 turns forwarding on"
+            raise OperationFailed(f"{node} does not forward IPv{version} packets to {towards}: {off} is 0", remedy)
 
     def _ask(self, node: str, towards: Address, words: list[str]) -> dict[str, Any]:
         """Return the answer of a node's kernel to ``ip route get``."""

@@ -18,6 +18,7 @@ from tests.patience import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = [pytest.mark.fabric, pytest.mark.backends]
 
@@ -170,3 +171,26 @@ def test_a_route_of_a_switch_that_refuses_is_named_by_the_command_that_path_name
         assert any("leaf1" in each["places"] for each in found), found
     finally:
         rocelab("exec", "leaf1", "--", "ip", "route", "del", kind, "10.0.0.12/31")
+
+
+@pytest.mark.parametrize("family", ["ipv4", "ipv6"])
+def test_a_switch_that_does_not_forward_the_version_of_the_hosts_is_named(tmp_path: Path, family: str) -> None:
+    """The kernel has a route of IPv6 for such packets, and drops them nevertheless."""
+    name = f"way{family[-1]}"
+    file = tmp_path / "way.yaml"
+    file.write_text(
+        f"name: {name}\ngenerate: {{shape: leaf-spine, spines: 1, leaves: 2, hosts_per_leaf: 1, rdma: false}}\n"
+        f"routing: {{host_family: {family}}}\n"
+    )
+    sysctl = {"ipv4": "net/ipv4/ip_forward", "ipv6": "net/ipv6/conf/all/forwarding"}[family]
+    rocelab("up", file)
+    try:
+        way = ("path", "h1", "h2", "--fabric", name)
+        assert len(rocelab_json(*way)["paths"]) == 1
+        rocelab("exec", "--fabric", name, "spine1", "--", "sysctl", "-qw", f"{sysctl}=0")
+        for more in ((), ("--sport", "49152")):
+            refused = rocelab(*way, *more, expect=1).stderr
+            assert f"spine1 does not forward IP{family[2:]} packets" in refused
+            assert f"rocelab exec spine1 -- sysctl -w {sysctl}=1" in refused
+    finally:
+        rocelab("down", "--fabric", name)

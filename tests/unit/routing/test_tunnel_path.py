@@ -126,6 +126,20 @@ def test_what_a_table_lacks_is_told(node: str, table: str, said: list[dict[str, 
         tables.walker().paths()
 
 
+def test_a_spine_that_does_not_forward_has_no_path_of_tunnelled_packets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves bridge these packets, and forward none."""
+    asked: list[tuple[int, str]] = []
+
+    def stopped(version: int, interface: str) -> str:
+        asked.append((version, interface))
+        return "net/ipv4/ip_forward"
+
+    monkeypatch.setattr("lab.routing.paths.underlay_path.tuning.forwarding_stopped", stopped)
+    with pytest.raises(OperationFailed, match=r"spine1 does not forward IPv4 packets to 10\.252\.0\.2"):
+        TwoSpines().walker().paths()
+    assert asked == [(4, "swp1")]
+
+
 def test_a_tagged_host_is_known_by_the_interface_of_its_vlan() -> None:
     plan, overlay = plan_addresses(TENANT), plan_overlay(TENANT)
     (tagged,) = stations_of("h6", plan["h6"], overlay).values()
