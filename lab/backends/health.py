@@ -21,12 +21,13 @@ from lab.routing.show import BgpSession, liveness, sessions
 from lab.routing.wait.adjacency import Neighbour, neighbours
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lab.backends.backend import Fabric
     from lab.kernel.netlink.bridges import TreeState
-    from lab.kernel.netlink.interfaces import InterfaceState
-    from lab.model.overlay.node_plan import External
+    from lab.kernel.netlink.interfaces import Interface, InterfaceState
+    from lab.model.addressing import NodePlan
+    from lab.model.overlay.plan import OverlayPlan
     from lab.model.topology import Node, Topology
     from lab.routing.daemons import Router
 
@@ -35,6 +36,7 @@ Liveness: TypeAlias = Literal["up", "starting", "down", "absent"]
 
 _FORWARDING: Final = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
 """The sysctl with which a router forwards packets, by IP version."""
+_LOOPBACK: Final = "lo"
 _BFD_START: Final = 5.0
 """Seconds: three packets each way at the rate of a session that is not up, and a margin for busy machines."""
 
@@ -77,21 +79,21 @@ def examine(fabric: Fabric) -> list[NodeHealth]:
     with netns_processes.inhabited(fabric.state.proofs(JournalKind.NAMESPACE)) as places:
         alive = netns_processes.processes_in(places)
     overlay = plan_overlay(fabric.topology)
-    externals = list(overlay.externals.values()) if overlay else []
     gone = fabric.backend.complaints(fabric.state)
     with ThreadPoolExecutor() as readers:
         return list(
             readers.map(
-                lambda node: _examine(fabric, node.name, alive, externals, gone.get(node.name, "")),
+                lambda node: _examine(fabric, node.name, alive, overlay, gone.get(node.name, "")),
                 fabric.topology.nodes,
             )
         )
 
 
 def _examine(
-    fabric: Fabric, name: str, alive: Mapping[int, str], externals: Sequence[External], complaint: str
+    fabric: Fabric, name: str, alive: Mapping[int, str], overlay: OverlayPlan | None, complaint: str
 ) -> NodeHealth:
     node = fabric.topology.node(name)
+    externals = list(overlay.externals.values()) if overlay else []
     states = interfaces(fabric.namespace(name))
     wanted = {interface: states[interface] for interface in fabric.plan[name].interfaces if interface in states}
     daemons: dict[str, bool] = {}
@@ -121,7 +123,7 @@ def _examine(
     missing = set(fabric.plan[name].interfaces) - set(states)
     if missing:
         complaint = complaint or f"interfaces {', '.join(sorted(missing))} are gone"
-    complaint = complaint or unaddressed(fabric, name)
+    complaint = complaint or unaddressed(fabric, name, overlay)
     if daemons and not outside:
         complaint = complaint or unforwarding(fabric, name)
     return NodeHealth(
@@ -154,16 +156,33 @@ def unrouted(fabric: Fabric, host: str) -> str:
     return ""
 
 
-def unaddressed(fabric: Fabric, node: str) -> str:
-    """Return the planned addresses that no interface of a node has; "" if all are there."""
+def unaddressed(fabric: Fabric, node: str, overlay: OverlayPlan | None) -> str:
+    """Return the planned addresses that a node's interfaces do not have; "" if all are there."""
     have = addresses(fabric.namespace(node))
     lost = [
-        f"{address} of {port.name}"
-        for port in fabric.plan[node].interfaces.values()
-        for address in (port.address, port.borrowed)
-        if address is not None and address not in have
+        f"{address} of {interface}"
+        for interface, planned in _planned_addresses(fabric.plan[node], overlay)
+        for address in planned
+        if not _is_there(address, interface, have.get(interface, frozenset()))
     ]
     return f"lost address {', '.join(lost)}" if lost else ""
+
+
+def _planned_addresses(plan: NodePlan, overlay: OverlayPlan | None) -> Iterator[tuple[str, Sequence[Interface]]]:
+    """Yield the interfaces of a node with their planned addresses."""
+    for port in plan.interfaces.values():
+        yield port.name, [address for address in (port.address, port.borrowed) if address is not None]
+    yield from plan.further.items()
+    yield _LOOPBACK, plan.loopbacks
+    if overlay is not None and (leaf := overlay.leaves.get(plan.node.name)) is not None:
+        yield from ((gateway.name, gateway.addresses) for gateway in leaf.gateways)
+    if overlay is not None and (external := overlay.externals.get(plan.node.name)) is not None:
+        yield _LOOPBACK, external.addresses
+
+
+def _is_there(address: Interface, interface: str, have: frozenset[Interface]) -> bool:
+    """Return whether an interface has an address; a loopback may have it with another prefix length."""
+    return address in have or (interface == _LOOPBACK and address.ip in {each.ip for each in have})
 
 
 def unforwarding(fabric: Fabric, switch: str) -> str:

@@ -95,9 +95,18 @@ def interfaces(namespace: Namespace) -> dict[str, InterfaceState]:
     return found
 
 
-def addresses(namespace: Namespace) -> frozenset[Interface]:
-    """Return the addresses of all interfaces."""
-    return frozenset(map(_address, namespace.inside(lambda: dump(_GETADDR, _IFADDRMSG))))
+def addresses(namespace: Namespace) -> dict[str, frozenset[Interface]]:
+    """Return the addresses of each interface by its name, the loopback included."""
+
+    def read() -> tuple[list[DumpMessage], list[DumpMessage]]:
+        return list(dump(GETLINK, IFINFOMSG)), list(dump(_GETADDR, _IFADDRMSG))
+
+    links, messages = namespace.inside(read)
+    found: dict[int, set[Interface]] = {}
+    for message in messages:
+        found.setdefault(_IFADDRMSG.unpack(message.fixed)[4], set()).add(_address(message))
+    names = {int(IFINFOMSG.unpack(link.fixed)[2]): text(link.attributes[IFLA_IFNAME]) for link in links}
+    return {name: frozenset(found.get(index, ())) for index, name in names.items()}
 
 
 def _address(message: DumpMessage) -> Interface:

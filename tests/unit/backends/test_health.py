@@ -15,10 +15,13 @@ from lab.errors import OperationFailed
 from lab.kernel.netlink.routes import DefaultRoute
 from lab.model.addressing import plan_addresses
 from lab.model.load import load_topology
+from lab.model.overlay.plan import plan_overlay
 from lab.routing.show import BgpSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from lab.model.addressing import Interface
 
 BORDER = """
 name: way-out
@@ -145,23 +148,79 @@ def test_a_host_is_not_well_whose_default_route_is_another(
     assert not said or GATEWAY in said
 
 
+PLAIN = "name: way\ngenerate: {shape: leaf-spine, spines: 1, leaves: 2, hosts_per_leaf: 1}\n"
+OSPF = f"{PLAIN}routing: {{underlay: ospf}}\n"
+OVER_IPV6 = f"{PLAIN}routing: {{host_family: ipv6}}\n"
+TENANT = """
+name: way
+generate: {shape: leaf-spine, spines: 1, leaves: 2, hosts_per_leaf: 2, fabric_mtu: 9050, rdma: false}
+overlay:
+  tenants: {blue: {l3vni: 50010}}
+  networks:
+    web:
+      vlan: 10
+      l2vni: 10010
+      tenant: blue
+      subnets: [10.1.10.0/24, fd00:10::/64]
+      gateways: [10.1.10.1, "fd00:10::1"]
+      untagged: [h1]
+      tagged: [h2, h3]
+    wan: {vlan: 40, l2vni: 10040, tenant: blue, subnets: [10.9.0.0/29], gateways: [10.9.0.1], untagged: [h4]}
+  border: [{router: h4, asn: 65010, prefixes: [203.0.113.0/24]}]
+"""
+
+
 @pytest.mark.parametrize(
-    ("node", "lost", "complaint"),
+    ("text", "node", "interface", "lost"),
     [
-        ("leaf1", "10.0.0.0/31", "lost address 10.0.0.0/31 of swp2"),
-        ("h1", "10.0.0.1/31", "lost address 10.0.0.1/31 of eth1"),
-        ("spine1", "10.0.0.0/31", ""),
-        ("leaf1", "10.0.0.1/31", ""),
+        (PLAIN, "leaf1", "swp2", "10.0.0.0/31"),
+        (PLAIN, "h1", "eth1", "10.0.0.1/31"),
+        (PLAIN, "leaf1", "lo", "10.253.0.1/32"),
+        (PLAIN, "leaf2", "lo", "fdc0:0:0:1::2/128"),
+        (PLAIN, "spine1", "lo", "10.254.0.1/32"),
+        (OSPF, "spine1", "lo", "10.254.0.1/32"),
+        (OSPF, "spine1", "swp1", "10.254.0.1/32"),
+        (OVER_IPV6, "leaf1", "swp2", "fdc0:0:1:0::1/64"),
+        (OVER_IPV6, "h1", "eth1", "fdc0:0:1:0::2/64"),
+        (TENANT, "leaf1", "lo", "10.252.0.1/32"),
+        (TENANT, "leaf2", "vlan10", "10.1.10.1/24"),
+        (TENANT, "leaf2", "vlan10", "fd00:10::1/64"),
+        (TENANT, "leaf2", "vlan40", "10.9.0.1/29"),
+        (TENANT, "h1", "eth1", "10.1.10.2/24"),
+        (TENANT, "h1", "eth1", "fd00:10::2/64"),
+        (TENANT, "h2", "eth1.10", "10.1.10.3/24"),
+        (TENANT, "h3", "eth1.10", "fd00:10::4/64"),
+        (TENANT, "h4", "eth1", "10.9.0.2/29"),
+        (TENANT, "h4", "lo", "203.0.113.1/32"),
     ],
-)
+)  # fmt: skip
 def test_a_node_that_lost_an_address_is_not_well(
-    monkeypatch: pytest.MonkeyPatch, node: str, lost: str, complaint: str
+    monkeypatch: pytest.MonkeyPatch, text: str, node: str, interface: str, lost: str
 ) -> None:
-    plan = plan_addresses(load_topology("name: way\ngenerate: {shape: leaf-spine, spines: 1, leaves: 2}\n"))
-    planned = {port.address for port in plan[node].interfaces.values()}
-    monkeypatch.setattr(health, "addresses", lambda _: planned - {ip_interface(lost)})
-    fabric: Any = SimpleNamespace(plan=plan, namespace=str)
-    assert health.unaddressed(fabric, node) == complaint
+    """Of every interface and IP version, as the table of ``lab.model.addressing`` has them."""
+    topology = load_topology(text)
+    overlay = plan_overlay(topology)
+    fabric: Any = SimpleNamespace(plan=plan_addresses(topology), namespace=str)
+    have: dict[str, frozenset[Interface]] = {}
+    for name, planned in health._planned_addresses(fabric.plan[node], overlay):
+        have[name] = have.get(name, frozenset()) | frozenset(planned)
+    monkeypatch.setattr(health, "addresses", lambda _: have)
+    assert health.unaddressed(fabric, node, overlay) == ""
+    address = ip_interface(lost)
+    assert address in have[interface]
+    have[interface] -= {address}
+    have["other"] = frozenset({address})
+    assert health.unaddressed(fabric, node, overlay) == f"lost address {address} of {interface}"
+
+
+def test_a_loopback_may_have_its_address_with_another_prefix_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes of adopted labs have them."""
+    fabric: Any = SimpleNamespace(plan=plan_addresses(load_topology(PLAIN)), namespace=str)
+    have = [ip_interface(each) for each in ("10.254.0.1/24", "fdc0:0:0:2::1/64")]
+    monkeypatch.setattr(health, "addresses", lambda _: {"lo": frozenset(have)})
+    assert health.unaddressed(fabric, "spine1", None) == ""
+    monkeypatch.setattr(health, "addresses", lambda _: {"lo": frozenset(have[1:])})
+    assert health.unaddressed(fabric, "spine1", None) == "lost address 10.254.0.1/32 of lo"
 
 
 @pytest.mark.parametrize(
