@@ -98,4 +98,15 @@ CONSERVATION_CAUSES: Final = (
         " look the same: each waits for the next one.",
         fallback=True,
     ),
+    Cause(
+        "link-reorder", "acknowledgements of a link overtake each other",
+        needs=(path_delays.acknowledgements_stay_on_a_link,),
+        rival="link-delay",
+        tell="rocelab capture {peer} -o trouble.pcapng: PSNs of acknowledgements only rise if all are late",
+        fix="replace what forwards the packets of {place} on several ways: a retimer, a media converter, or a bundle"
+        " that is balanced packet by packet",
+        words="An acknowledgement that arrives behind a later one says nothing new, so that no RDMA device counts it."
+        " Each waits on the link until others have passed.",
+        fallback=True,
+    ),
 )  # fmt: skip

@@ -17,6 +17,7 @@ from lab.diagnose.symptom import Evidence, Sign
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from lab.diagnose.conservation.hop_balance import HopBalance
     from lab.diagnose.facts import Swept, SweptPair, WindowFacts
 
 Path = tuple[str, ...]
@@ -39,7 +40,11 @@ _US: Final = 1e6
 _HELD_SURE: Final = 0.7
 """The place is certain. The count is that of all packets, so that the delay of a few is not known."""
 _NO_DEVICES: Final = 0.6
-"""The same, if it is not known whether RDMA devices miss packets: these may be overtaken on the link."""
+"""The same, if packets may be overtaken on the link, and no RDMA device would report that."""
+_OVERTAKEN: Final = 0.35
+"""Acknowledgements stay: they are late, or overtake each other."""
+_ACKNOWLEDGEMENT: Final = 100
+"""Bytes. The packets of a link without data are smaller on average: an acknowledgement has 62 (IBA 9.7.5.1.1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +147,22 @@ def slow_paths(facts: WindowFacts) -> Iterator[Sign]:
 def packets_stay_on_a_link(facts: WindowFacts) -> Iterator[Sign]:
     """Packets stay on a link longer than its load and length explain, and longer than on any other link.
 
-    Without the configuration of its port, the length of a link is not known.
+    Without the configuration of its port, the length of a link is not known. Acknowledgements may overtake each
+    other, because no RDMA device reports that.
     """
+    for hop, seen in _staying(facts):
+        certain = bool(facts.devices) and not _carries_no_data(facts, hop)
+        yield Sign(hop.place, (seen,), _HELD_SURE if certain else _NO_DEVICES)
+
+
+def acknowledgements_stay_on_a_link(facts: WindowFacts) -> Iterator[Sign]:
+    """The packets that stay on a link are acknowledgements: each may wait until others have overtaken it."""
+    for hop, seen in _staying(facts):
+        if _carries_no_data(facts, hop):
+            yield Sign(hop.place, (seen,), _OVERTAKEN)
+
+
+def _staying(facts: WindowFacts) -> Iterator[tuple[HopBalance, Evidence]]:
     late = None if is_resent(facts) else late_link(facts)
     if late is None or late.seconds < _MORE or late.hop.missing > late.hop.slack:
         return
@@ -153,7 +172,13 @@ def packets_stay_on_a_link(facts: WindowFacts) -> Iterator[Sign]:
     load = facts.port_load(sender)
     says = f"{hop.held:.2f} packets on the link at a load of {load:.0%}, so that each takes at least so many us more"
     seen = Evidence(says=says, of=hop.place, source=hop.kind.value, value=round(late.seconds * _US), at=facts.end)
-    yield Sign(hop.place, (seen,), _HELD_SURE if facts.devices else _NO_DEVICES)
+    yield hop, seen
+
+
+def _carries_no_data(facts: WindowFacts, hop: HopBalance) -> bool:
+    lanes = facts.by_port.get(hop.place.partition("--")[0], ())
+    packets = sum(lane.tx_packets for lane in lanes)
+    return 0 < sum(lane.tx_bytes for lane in lanes) < _ACKNOWLEDGEMENT * packets
 
 
 def _divided(facts: WindowFacts) -> tuple[list[_Slow], list[Swept]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from lab.diagnose.cause_engine import diagnose
 from lab.diagnose.conservation.hop_balance import HopKind, balance
 from lab.diagnose.conservation.late_links import late_link
 from lab.diagnose.symptoms.path_delays import packets_stay_on_a_link
@@ -91,6 +92,25 @@ def test_a_link_that_is_long_as_planned_does_not_reorder(length: float, named: b
     made = window("4" * 10 + "40" * 27, 1.0, *((USUAL, 1.0),) * 4, devices=RESENT)
     made = replace(made, qos={}, planned_delays={"leaf1:swp1": length})
     assert (first(made) == ("link-reorder", (LATE,))) is named
+
+
+@pytest.mark.parametrize(
+    ("size", "answers"),
+    [
+        (66, [("link-delay", 0.6, ("link-reorder",)), ("link-reorder", 0.35, ("link-delay",))]),
+        (4170, [("link-delay", 0.7, ())]),
+    ],
+)
+def test_acknowledgements_that_stay_on_a_link_are_late_or_overtaken(
+    size: int, answers: list[tuple[str, float, tuple[str, ...]]]
+) -> None:
+    """No RDMA device counts an acknowledgement that another one has overtaken, as it does for data."""
+    made = window("03" * 32, 0.5, *((USUAL, 0.5),) * 4, devices={"h5": {"out_of_seq_request": 0}})
+    lane = made.lane("leaf1:swp1", 3)
+    made = replace(made, lanes={**made.lanes, (lane.port, 3): replace(lane, tx_bytes=lane.tx_packets * size)})
+    found = diagnose(made).causes
+    assert [(each.cause, each.confidence, each.alternatives) for each in found] == answers
+    assert {each.places for each in found} == {(LATE,)}
 
 
 @pytest.mark.parametrize("us", [200, 300, 400])
