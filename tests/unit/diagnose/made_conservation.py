@@ -17,6 +17,9 @@ _HOPS = ((HopKind.SWITCH, "spine1"), (HopKind.NIC_RX, "h5:eth1"), (HopKind.NIC_T
 _TWICE = "leaf1:swp1--spine1:swp1"
 _BESIDE = "leaf1:swp2--spine2:swp1"
 STRAY = {"leaf1:swp3/0": {"ignored": 40}}
+ACKNOWLEDGED = {"leaf1:swp1": {"tx_packets": 10_000, "tx_bytes": 660_000}}
+"""A link with acknowledgements only."""
+QUIET = {"h5": {"out_of_seq_request": 0}}
 UPLINK = configured("leaf1:swp1", "spine1:swp1")
 ZERO = configured("leaf1:swp3", "h1:eth1")
 
@@ -46,6 +49,11 @@ CASES = [
         "link-delay", _TWICE,
         facts({}, hops=(hop(HopKind.LINK, _TWICE, 0, held=0.95),), qos=UPLINK),
         facts({}, hops=(hop(HopKind.LINK, _TWICE, 0, held=0.1),), qos=UPLINK),
+    ),
+    (
+        "link-delay", _TWICE,
+        facts(ACKNOWLEDGED, hops=(hop(HopKind.LINK, _TWICE, 0, held=0.95),), qos=UPLINK, devices=QUIET),
+        facts(ACKNOWLEDGED, hops=(hop(HopKind.LINK, _TWICE, 0, held=0.1),), qos=UPLINK, devices=QUIET),
     ),
     ("malformed-pfc", "h1:eth1", facts(STRAY, qos=ZERO, current=True), facts({}, qos=ZERO, current=True)),
 ]  # fmt: skip
