@@ -457,7 +457,10 @@ _OF_TUNNELS: Final[Mapping[str, Mapping[str, str]]] = {
     "ttl": {"0": "auto"}, "tos": {"0x1": "inherit", "1": "inherit"}, "df": {},
 }  # fmt: skip
 """Options of a VXLAN device that can be changed, with the words of ip-link(8) for values that have one."""
-_OF_BRIDGES: Final = frozenset({"vlan_filtering", "vlan_default_pvid", "fdb_max_learned", "priority"})
+_OF_BRIDGES: Final = frozenset({
+    "vlan_filtering", "vlan_default_pvid", "fdb_max_learned", "priority", "ageing_time", "stp_state", "forward_delay",
+    "hello_time", "max_age",
+})  # fmt: skip
 """Options of a bridge (ip-link(8))."""
 _NUMBERS: Final = {
     "mtu": ("mtu", ""), "queue length": ("txqueuelen", ""), "gso_max_size": ("gso_max_size", "65536"),

@@ -128,7 +128,8 @@ SETTING_KINDS: Final = (
     _kind(
         "bridge-differs", "a bridge port, VLAN or tunnel of a switch is configured otherwise", "vlan,vni,interface",
         r"^(presence|flags|master|port( .*)?|state|learning|flood|isolated|remotes|tunnel|local|type|id|vlan.*"
-        r"|ttl|df|tos|port_range|udp_\w+|proxy|rsc|external|gbp|group|fdb_max_learned)$",
+        r"|ttl|df|tos|port_range|udp_\w+|proxy|rsc|external|gbp|group|fdb_max_learned"
+        r"|priority|ageing_time|stp_state|forward_delay|hello_time|max_age)$",
         _LOSS, SettingReach.PEER, "evpn-vni-mismatch vlan-stp-blocked esi-mismatch",
         "Frames of a network are not bridged between all of its ports, or their tunnels are dropped.",
     ),

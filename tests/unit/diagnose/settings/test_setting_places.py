@@ -138,3 +138,10 @@ def test_a_setting_of_one_port_does_not_narrow_what_all_ports_have(place: str, f
     assert found.places == (place,)
     assert found.fix.startswith(fix)
     assert bool(found.fix) is bool(fix)
+
+
+@pytest.mark.parametrize("field", ["priority", "ageing_time", "stp_state"])
+def test_a_bridge_that_floods_or_moves_its_tree_is_the_cause_where_packets_are_lost(field: str) -> None:
+    differs = setting("leaf1", "interface bridge", field, "bridge", value="0", expected="1")
+    found = diagnosed([differs], "leaf1", causes=[cause("silent-drop", "leaf1", 0.7)])
+    assert named(found) == [("bridge-differs", ("leaf1:bridge",), 0.93)]
