@@ -17,6 +17,8 @@ from lab.wire.udp_ports import PAUSE_OPCODE, PFC_OPCODE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy.typing as npt
+
     from lab.analysis.read.packet_batch import Ints, PacketBatch
 
 ALL_CLASSES: Final = -1
@@ -144,40 +146,46 @@ class Pauses:
         self._rate = rate
 
     def add(self, batch: PacketBatch, row: Ints, body: Ints, l2: Ints) -> None:
-        """Add the MAC control frames at ``row``, with Ethernet headers at ``l2`` and opcodes at ``body``."""
+        """Add the MAC control frames at ``row``, with Ethernet headers at ``l2`` and opcodes at ``body``.
+
+        Those that receivers ignore for their address are only noted as odd: they pause nothing.
+        """
         frames = rows(batch.data, body, FRAME.itemsize).view(FRAME)
         sender = EthernetFields.SRC.gather(batch.data, l2)
-        self._note_odd(batch.interface[row], sender, EthernetFields.DST.gather(batch.data, l2), frames)
+        opcode = frames["opcode"].astype(np.int64)
+        receiver = EthernetFields.DST.gather(batch.data, l2)
+        stray = _is_stray(opcode, receiver)
+        self._note_odd(batch.interface[row], sender, receiver, stray, frames)
+        self.frames += int(np.count_nonzero(np.isin(opcode, (PFC_OPCODE, PAUSE_OPCODE))))
         columns = (
             batch.interface[row],
             batch.direction[row],
             sender,
             batch.time[row],
-            frames["opcode"],
+            opcode,
             frames["first"],
+            frames["quanta"],
         )
-        for *place, quanta in zip(*(column.tolist() for column in columns), frames["quanta"].tolist(), strict=True):
-            interface, direction, address, time, opcode, first = place
-            if opcode == PFC_OPCODE:
-                self.frames += 1
+        for *place, code, first, quanta in zip(*(column[~stray].tolist() for column in columns), strict=True):
+            interface, direction, address, time = place
+            if code == PFC_OPCODE:
                 for cls in range(PfcFields.CLASSES):
                     if first >> cls & 1:
                         self._frame((interface, direction, address, cls), time, quanta[cls])
-            elif opcode == PAUSE_OPCODE:
-                self.frames += 1
+            elif code == PAUSE_OPCODE:
                 self._frame((interface, direction, address, ALL_CLASSES), time, first)
 
-    def _note_odd(self, interface: Ints, sender: Ints, address: Ints, frames: np.ndarray) -> None:
+    def _note_odd(
+        self, interface: Ints, sender: Ints, address: Ints, stray: npt.NDArray[np.bool_], frames: np.ndarray
+    ) -> None:
         """Count frames that deviate from the standards."""
         opcode, first = frames["opcode"].astype(np.int64), frames["first"].astype(np.int64)
         pfc, known = opcode == PFC_OPCODE, np.isin(opcode, (PFC_OPCODE, PAUSE_OPCODE))
-        group = EthernetFields.GROUP.of(address) == 1
         found = (
             (Oddity.OPCODE, ~known & ~np.isin(opcode, _OTHER_OPCODES), opcode),
             (Oddity.NO_CLASS, pfc & (first & 0xFF == 0), first),
             (Oddity.RESERVED_CLASS, pfc & (first > 0xFF), first),
-            # A Pause frame may also have the station's own address.
-            (Oddity.ADDRESS, known & (address != PAUSE_ADDRESS) & (pfc | group), address),
+            (Oddity.ADDRESS, stray, address),
         )
         for why, marked, number in found:
             for key in zip(interface[marked].tolist(), sender[marked].tolist(), number[marked].tolist(), strict=True):
@@ -203,6 +211,17 @@ class Pauses:
             port.off(time, None if rate is None else _duration(quanta, rate))
         if port.bound is not None:
             port.bound.off(time, _duration(quanta, FASTEST)) if quanta else port.bound.on(time)
+
+
+def _is_stray(opcode: Ints, address: Ints) -> npt.NDArray[np.bool_]:
+    """Return which flow control frames have an address by which receivers ignore them.
+
+    A Pause frame may also have the station's own address (IEEE 802.3 annex 31B), but PFC may not (annex 31D).
+    """
+    group = EthernetFields.GROUP.of(address) == 1
+    of_kind = (opcode == PFC_OPCODE) | ((opcode == PAUSE_OPCODE) & group)
+    stray: npt.NDArray[np.bool_] = of_kind & (address != PAUSE_ADDRESS)
+    return stray
 
 
 def _duration(quanta: int, rate: int) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from lab.analysis.results.analysis_facts import CaptureFinding
 from lab.units import counted, format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from lab.analysis.results.analysis_facts import AnalysisFacts, OddControl, PausedPort
 
@@ -20,7 +20,6 @@ STORM_SECONDS: Final = 0.2
 _STORM_FRAMES: Final = 3
 """This many XOFFs without an XON are a storm, if they stopped traffic."""
 _EXAMPLES: Final = 10
-_Group = tuple[int | None, bool]
 _ODD: Final = {
     "opcode": (
         "MAC control with the reserved opcode {number:#06x}",
@@ -39,7 +38,7 @@ _ODD: Final = {
     ),
     "address": (
         "flow control to {mac} instead of 01:80:c2:00:00:01",
-        "receivers ignore it, and switches may forward it (IEEE 802.1Q clause 36): the sender is wrong",
+        "it pauses nothing (IEEE 802.3 annex 31D), but some NICs obey PFC to their own address: the sender is wrong",
         False,
     ),
 }
@@ -48,17 +47,17 @@ _ODD: Final = {
 
 def pause_findings(facts: AnalysisFacts) -> Iterator[CaptureFinding]:
     """Yield long pauses by class, pauses that cannot be judged, PFC with Pause, and odd frames."""
-    judged: dict[_Group, dict[str, PausedPort]] = defaultdict(dict)
-    unjudged: dict[int | None, dict[str, PausedPort]] = defaultdict(dict)
+    judged: dict[tuple[int | None, bool], dict[str, PausedPort]] = defaultdict(dict)
+    unjudged: dict[tuple[int | None, bool], dict[str, PausedPort]] = defaultdict(dict)
     for port in sorted(facts.pauses, key=lambda port: -port.least):
         if facts.seconds and _long(port.least, port.longest_least, facts.seconds):
             judged[port.cls, _is_storm(port)].setdefault(_place(port), port)
         elif port.xoff and _long(port.most, port.longest_most, facts.seconds):
-            unjudged[port.cls].setdefault(_place(port), port)
-    for (cls, storm), ports in judged.items():
-        yield _paused(facts, cls, ports, storm=storm)
-    for cls, ports in unjudged.items():
-        yield _not_judged(facts, cls, ports)
+            unjudged[port.cls, False].setdefault(_place(port), port)
+    for storm, places, ports in _by_places(judged):
+        yield _paused(facts, places, ports, storm=storm)
+    for _, places, ports in _by_places(unjudged):
+        yield _not_judged(facts, places, ports)
     yield from _both_kinds(facts)
     yield from _odd(facts)
 
@@ -92,36 +91,74 @@ def _place(port: PausedPort) -> str:
     return port.link if port.direction else f"{port.link}, from {port.sender}"
 
 
-def _class(cls: int | None) -> str:
-    return "all classes" if cls is None else f"priority {cls}"
+def _by_places(
+    found: Mapping[tuple[int | None, bool], Mapping[str, PausedPort]],
+) -> Iterator[tuple[bool, Collection[str], list[PausedPort]]]:
+    """Yield each group of classes that are paused at the same places: whether by a storm, the places, the ports."""
+    groups: dict[tuple[bool, bool, frozenset[str]], list[Mapping[str, PausedPort]]] = defaultdict(list)
+    for (cls, storm), ports in found.items():
+        groups[cls is None, storm, frozenset(ports)].append(ports)
+    for (_, storm, _), classes in groups.items():
+        yield storm, classes[0], [port for ports in classes for port in ports.values()]
 
 
-def _paused(facts: AnalysisFacts, cls: int | None, ports: Mapping[str, PausedPort], *, storm: bool) -> CaptureFinding:
-    worst = next(iter(ports.values()))
-    up_to = "up to " if len(ports) > 1 else ""
+def _classes(ports: Sequence[PausedPort]) -> str:
+    """Return the classes of ports in words; a run of three or more by its ends."""
+    classes = sorted({port.cls for port in ports if port.cls is not None})
+    if not classes:
+        return "all classes"
+    if len(classes) == 1:
+        return f"priority {classes[0]}"
+    runs: list[list[int]] = []
+    for cls in classes:
+        if runs and cls == runs[-1][-1] + 1:
+            runs[-1].append(cls)
+        else:
+            runs.append([cls])
+    words = [word for run in runs for word in ([f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run))]
+    *others, last = words
+    return f"priorities {', '.join(others)} and {last}" if others else f"priorities {last}"
+
+
+def _xoffs(ports: Sequence[PausedPort]) -> str:
+    """Return the number of XOFFs in words; that of each class if they are equal, as in frames for several classes."""
+    numbers: Counter[int | None] = Counter()
+    for port in ports:
+        numbers[port.cls] += port.xoff
+    first, *others = numbers.values()
+    if others and {*others} == {first}:
+        return f"{counted(first, 'XOFF')} each"
+    return counted(numbers.total(), "XOFF")
+
+
+def _paused(
+    facts: AnalysisFacts, places: Collection[str], ports: Sequence[PausedPort], *, storm: bool
+) -> CaptureFinding:
+    worst = max(ports, key=lambda port: port.least)
+    up_to = "up to " if len(places) > 1 or len({port.least for port in ports}) > 1 else ""
     known = worst.paused is not None and worst.paused >= worst.least
     bound = "" if known else ", at any link rate up to 800 Gb/s"
     at_least = up_to if known else "at least "
     share = f"{worst.least / facts.seconds:.0%} of the capture"
-    what = f"{_class(cls)} paused for {at_least}{format_time(worst.least)}, {share}"
+    what = f"{_classes(ports)} paused for {at_least}{format_time(worst.least)}, {share}"
     if storm:
         return of_links(
-            ports,
-            f"{what}{bound}, by {counted(sum(port.xoff for port in ports.values()), 'XOFF')} and no XON",
+            places,
+            f"{what}{bound}, by {_xoffs(ports)} and no XON",
             "a PFC storm: the sender pauses its peer again and again and never resumes it; look for a receiver or"
             " NIC that hangs, and for a PFC watchdog",
         )
-    return of_links(ports, what + bound, "congestion downstream, or a receiver that stopped reading")
+    return of_links(places, what + bound, "congestion downstream, or a receiver that stopped reading")
 
 
-def _not_judged(facts: AnalysisFacts, cls: int | None, ports: Mapping[str, PausedPort]) -> CaptureFinding:
-    worst = max(ports.values(), key=lambda port: port.most)
+def _not_judged(facts: AnalysisFacts, places: Collection[str], ports: Sequence[PausedPort]) -> CaptureFinding:
+    worst = max(ports, key=lambda port: port.most)
     share = f", {worst.most / facts.seconds:.0%} of the capture" if facts.seconds else ""
-    xoff, xon = (sum(getattr(port, name) for port in ports.values()) for name in ("xoff", "xon"))
+    xon = sum(port.xon for port in ports)
     known = worst.paused is not None and worst.paused == worst.most
     return of_links(
-        ports,
-        f"{_class(cls)} paused by {counted(xoff, 'XOFF')} and {xon} XON, "
+        places,
+        f"{_classes(ports)} paused by {_xoffs(ports)} and {xon} XON, "
         f"between {format_time(worst.least)} and {format_time(worst.most)}{share}",
         "the capture is too short for a verdict: capture for longer"
         if known or not facts.seconds

@@ -45,17 +45,68 @@ def only(facts: AnalysisFacts) -> CaptureFinding:
     return finding
 
 
-@pytest.mark.parametrize("frame", [STORM, packets.pause({4: 0xFFFF, 5: 0xFFFF})])
+@pytest.mark.parametrize(
+    ("classes", "said"),
+    [
+        ([3], "priority 3 paused"), ([4, 5], "priorities 4 and 5 paused"),
+        ([0, 1, 3], "priorities 0, 1 and 3 paused"),
+        ([0, 2, 3, 4, 7], "priorities 0, 2 to 4 and 7 paused"), (range(8), "priorities 0 to 7 paused"),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("every", [10 * US, 41 * US])
-def test_a_storm_is_one_at_any_rate(frame: bytes, every: int) -> None:
+def test_a_storm_is_one_at_any_rate_and_of_all_its_classes(classes: Sequence[int], said: str, every: int) -> None:
     """65,535 quanta of 512 bits last 41.9 us at 800 Gb/s, so that XOFFs 41 us apart stop a link for good."""
+    frame = packets.pause(dict.fromkeys(classes, 0xFFFF))
     facts = at_times([(n * every, frame) for n in range(6)])
-    assert facts.findings
-    for finding in facts.findings:
-        assert "by 6 XOFFs and no XON" in finding.what
-        assert "100% of the capture" in finding.what
-        assert "PFC storm" in finding.meaning
+    finding = only(facts)
+    assert said in finding.what
+    assert f"by 6 XOFFs{'' if len(classes) == 1 else ' each'} and no XON" in finding.what
+    assert "100% of the capture" in finding.what
+    assert "PFC storm" in finding.meaning
+    assert finding.count == 1
     assert verdict(facts) is ExitCode.FAIL
+
+
+def test_classes_that_are_paused_at_other_places_or_otherwise_are_apart() -> None:
+    """Of two senders: 3 and 4 in a storm of both, 5 of one; and 6 with XONs."""
+    storm = packets.pause({3: 0xFFFF, 4: 0xFFFF})
+    more = packets.pause({3: 0xFFFF, 4: 0xFFFF, 5: 0xFFFF})
+    other = more[:6] + bytes.fromhex("02000000000a") + more[12:]
+    ended = [
+        (n * MS + late, packets.pause({6: quanta})) for n in range(50) for late, quanta in ((1, 9999), (MS // 2, 0))
+    ]
+    events = [(n * MS, frame) for n in range(50) for frame in (storm, other)]
+    found = [finding.what for finding in at_times([*events, *ended], speed=10**9).findings]
+    assert len(found) == 3
+    assert [what for what in found if "priorities 3 and 4 paused for" in what and "2 links" in what]
+    assert [what for what in found if "00:0a: priority 5 paused for" in what]
+    assert [what for what in found if "priority 6 paused for" in what and "XON" not in what]
+    assert "by 100 XOFFs each and no XON" in "".join(found)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"\x02" + STORM[1:],
+        b"\xff" * 6 + STORM[6:],
+        b"\xff" * 6 + b"\x02\0\0\0\0\x09\x88\x08\0\x01\xff\xff" + bytes(42),
+    ],
+)
+def test_a_storm_to_another_address_pauses_nothing(frame: bytes) -> None:
+    """Receivers ignore PFC whose address is not the reserved one (IEEE 802.3 annex 31D), so there is no storm."""
+    facts = at_times([(n * 10 * US, frame) for n in range(100)])
+    finding = only(facts)
+    assert "100 frames of flow control to" in finding.what
+    assert not facts.pauses
+    assert facts.pause_frames == 100
+    assert verdict(facts) is ExitCode.FAIL
+
+
+def test_a_storm_of_pause_to_the_station_itself_is_one() -> None:
+    """The control: a receiver obeys it (IEEE 802.3 annex 31B)."""
+    frame = bytes.fromhex("020000000001") + global_pause(0xFFFF)[6:]
+    found = at_times([(n * 10 * US, frame) for n in range(100)]).findings
+    assert any("all classes paused" in finding.what for finding in found)
 
 
 def test_what_quanta_last_at_least_is_counted() -> None:
