@@ -69,7 +69,8 @@ def alerts(
         raise UsageError(f"--every {every} is too short", "choose 50ms or more")
     found = [_evaluated(run, seconds) for run in runs or ()]
     if export is not None:
-        for path in _exported(export, found, seconds):
+        written = _exported(export, found, seconds)
+        for path in () if as_json else written:
             stdout.print(str(path), highlight=False, soft_wrap=True)
     if as_json:
         print_json([_as_data(each) for each in found])
@@ -163,15 +164,15 @@ def _as_data(evaluated: _Evaluated) -> dict[str, Any]:
 
 
 def _show_alerts(evaluated: _Evaluated, every: float) -> None:
-    from lab.telemetry.alerts.fired_alerts import root_alerts  # noqa: PLC0415 - as above
+    from lab.telemetry.alerts.fired_alerts import places_of, root_alerts  # noqa: PLC0415 - as above
 
     roots = root_alerts(evaluated.alerts)
     rows = [
         (
-            alert.name, alert.where, alert.labels.get("severity", ""), alert.labels.get("role", ""),
+            alert.name, where, alert.labels.get("severity", ""), alert.labels.get("role", ""),
             "yes" if alert in roots else "", f"{alert.first * every:g} s", len(alert.scrapes),
         )
-        for alert in evaluated.alerts
+        for alert, where in zip(evaluated.alerts, places_of(evaluated.alerts), strict=True)
     ]  # fmt: skip
     if rows:
         stdout.print(table(f"alerts of {evaluated.recording.name}, a scrape each {every:g} s", _ALERTS, rows))

@@ -54,6 +54,23 @@ class FiredAlert:
         return all(_matches(matcher, labels) for matcher in matchers)
 
 
+def places_of(alerts: Sequence[FiredAlert]) -> list[str]:
+    """Return the place of each alert, with the labels that differ between those of its name and place (``afi``)."""
+    alike: dict[tuple[str, str], list[FiredAlert]] = {}
+    for alert in alerts:
+        alike.setdefault((alert.name, alert.where), []).append(alert)
+    return [
+        ", ".join([alert.where, *_differing_labels(alert, alike[alert.name, alert.where])]).removeprefix(", ")
+        for alert in alerts
+    ]
+
+
+def _differing_labels(alert: FiredAlert, alike: Sequence[FiredAlert]) -> Iterator[str]:
+    for label, value in sorted(alert.labels.items()):
+        if any(other.labels.get(label) != value for other in alike):
+            yield f"{label} {value}"
+
+
 def _matches(matcher: str, labels: Mapping[str, str]) -> bool:
     found = _MATCHER.fullmatch(matcher)
     if found is None:

@@ -114,6 +114,13 @@ def test_rules_are_exported_with_and_without_runs(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "tests").glob("*.test.yml")} == {"bad.test.yml", "good.test.yml"}
 
 
+@pytest.mark.usefixtures("runs")
+def test_with_json_the_exported_files_are_not_printed(tmp_path: Path) -> None:
+    assert json.loads(alerts("--export", tmp_path / "rules", "--json").stdout) == []
+    (answer,) = json.loads(alerts("good", "--export", tmp_path / "tests", "--json").stdout)
+    assert answer["run"] == "good"
+
+
 def test_rules_that_cannot_be_written_are_an_error_with_the_place(tmp_path: Path) -> None:
     file = tmp_path / "a file"
     file.write_text("")

@@ -21,6 +21,7 @@ from lab.telemetry.alerts.fired_alerts import (
     AlertProof,
     FiredAlert,
     causes_of,
+    places_of,
     prove,
     root_alerts,
 )
@@ -453,6 +454,23 @@ def test_a_symptom_is_inhibited_while_a_cause_fires_and_only_then() -> None:
     late = alert("RdmaRetransmissions", 5, 6, 7, role="symptom")
     assert root_alerts([cause, late]) == [cause, late]
     assert root_alerts([late]) == [late]
+
+
+def test_alerts_of_one_name_and_place_are_told_apart_by_their_labels() -> None:
+    """Routes of both IP versions, and two VNIs of a leaf; other alerts have their place alone."""
+    labels = [
+        ("RoutesLost", {"instance": "spine1", "afi": "ipv4", "role": "cause"}),
+        ("RoutesLost", {"instance": "spine1", "afi": "ipv6", "role": "cause"}),
+        ("RoutesLost", {"instance": "leaf1", "afi": "ipv4", "role": "cause"}),
+        ("EvpnVtepsLost", {"instance": "leaf1", "vni": "10010"}),
+        ("EvpnVtepsLost", {"instance": "leaf1", "vni": "10020"}),
+        ("CnpsLost", {"afi": "ipv4"}),
+        ("CnpsLost", {"afi": "ipv6"}),
+    ]
+    assert places_of([FiredAlert(name, each, (1,)) for name, each in labels]) == [
+        "spine1, afi ipv4", "spine1, afi ipv6", "leaf1", "leaf1, vni 10010", "leaf1, vni 10020",
+        "afi ipv4", "afi ipv6",
+    ]  # fmt: skip
 
 
 def test_the_proof_counts_misses_delays_and_false_alarms() -> None:
