@@ -77,12 +77,12 @@ def _unseen(flow: FlowFacts) -> int:
     return max(0, flow.unseen - flow.beside - later)
 
 
-def _reordered(flow: FlowFacts) -> int:
+def reordered(flow: FlowFacts) -> int:
     """Return the packets that arrived late: those with an earlier time are late only in the file."""
     return max(0, flow.late - flow.displaced)
 
 
-def _unsorted(flow: FlowFacts) -> bool:
+def is_unsorted(flow: FlowFacts) -> bool:
     """Return whether most irregularities of a flow may come from the order of its packets in the file."""
     return 2 * flow.displaced > max(flow.late + flow.resent, flow.response_gaps)
 
@@ -99,7 +99,7 @@ def _said(kind: str, meaning: str) -> _Sign:
 
 _REORDERED: Final = _Sign(
     "the path reorders: RC answers with NAKs",
-    lambda flow: (_reordered(flow),),
+    lambda flow: (reordered(flow),),
     lambda late: f"{counted(late, 'packet')} out-of-order",
 )
 _SIGNS: Final = (
@@ -333,7 +333,7 @@ class _Survey:
             self.marked |= flow.marked > 0
             if flow.displaced:
                 self.displaced.add(flow, flow.displaced)
-                hidden = _unsorted(flow) and any(sign.counts(flow)[0] for sign in _SIGNS if sign.ordered)
+                hidden = is_unsorted(flow) and any(sign.counts(flow)[0] for sign in _SIGNS if sign.ordered)
                 self.unsorted = self.unsorted or hidden
             if flow.responses:
                 self._responses.setdefault((flow.src, flow.dst), Counter())[flow.link] += flow.responses
@@ -385,7 +385,7 @@ def _signs(
     troubled = [_Streams(segments) for _ in _SIGNS]
     sprayed, accepting = _Streams(segments), _accepting(facts)
     for flow in facts.flows:
-        late, mixed = _reordered(flow), _unsorted(flow)
+        late, mixed = reordered(flow), is_unsorted(flow)
         accepted = late and not flow.resent and flow.transport in _CONNECTED and (flow.src, flow.dst) in accepting
         if accepted and not mixed:
             sprayed.add(flow, late)

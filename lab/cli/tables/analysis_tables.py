@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from lab.analysis.results.analysis_exit_code import verdict
+from lab.analysis.results.capture_verdict import is_unsorted, reordered
 from lab.cli.kit.fit_columns import Column, TableLayout, left_out_note
 from lab.cli.kit.output import stdout
 from lab.cli.tables.pause_tree_view import Branch, draw
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lab.analysis.results.analysis_facts import AnalysisFacts, CaptureFinding, FirstPause, FlowFacts, Percentiles
+    from lab.analysis.results.loss_facts import GoBackN
 
 _ROWS: Final = 40
 """Rows of a table; JSON has all rows."""
@@ -152,14 +154,11 @@ def _percentiles(times: Percentiles) -> str:
 def _troubles(facts: AnalysisFacts) -> None:
     columns = (
         "link", "from 6", "to", "QP 1", "missing 2", "gaps 10", "ACKed unseen 7", "out-of-order 5", "retransmitted 4",
-        "go-back-N 8", "duplicates 11", "answers 3",
+        "go-back-N 8", "duplicates 11", "not in time order 9", "answers 3",
     )  # fmt: skip
     _table("PSNs and answers", _columns(*columns), (
         (
-            flow.link, _host(flow.src), _host(flow.dst), f"{flow.qp:#x}",
-            *(count or "" for count in (  # "" for 0: empty columns are left out first on narrow terminals
-                flow.missing, flow.gaps, flow.unseen, flow.late, flow.resent, flow.go_back_n, flow.duplicates,
-            )),
+            flow.link, _host(flow.src), _host(flow.dst), f"{flow.qp:#x}", *_psn_counts(flow),
             ", ".join(f"{count} {kind}" for kind, count in flow.answers.items() if kind != "ACK"),
         )
         for flow in facts.flows
@@ -167,17 +166,35 @@ def _troubles(facts: AnalysisFacts) -> None:
     ))  # fmt: skip
 
 
+def _psn_counts(flow: FlowFacts) -> list[object]:
+    """Return the counts of a flow's PSNs: "" for 0, and "?" for what the order of packets in the file hides.
+
+    Empty columns are left out first on narrow terminals.
+    """
+    missing = max(0, flow.missing - flow.displaced)
+    gaps = flow.gaps if missing else 0
+    counts = (missing, gaps, flow.unseen, reordered(flow), flow.resent, flow.go_back_n, flow.duplicates)
+    unknown = is_unsorted(flow)
+    return [*("?" if unknown and count else count or "" for count in counts), flow.displaced or ""]
+
+
 def _episodes(facts: AnalysisFacts) -> None:
+    """Print the episodes of retransmission, without those of flows whose packets the file has in another order."""
     columns = (
         "at s", "link", "from 3", "to 4", "QP 2", "PSN", "back 6", "retransmitted 1", "for 5", "because of",
     )  # fmt: skip
+    unsorted = {_flow_key(flow) for flow in facts.flows if is_unsorted(flow)} if facts.go_back_n else set()
     _table("Go-back-N episodes", _columns(*columns), (
         (
             f"{step.time:.6f}", step.link, _host(step.src), _host(step.dst), f"{step.qp:#x}", step.psn, step.back,
             step.packets, format_time(step.seconds), step.cause,
         )
-        for step in facts.go_back_n
+        for step in facts.go_back_n if _flow_key(step) not in unsorted
     ))  # fmt: skip
+
+
+def _flow_key(of: FlowFacts | GoBackN) -> tuple[str, str, str, int]:
+    return of.link, of.src, of.dst, of.qp
 
 
 def _goodput(facts: AnalysisFacts) -> None:

@@ -9,19 +9,24 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from lab.analysis.results.fact_builder import analyse
 from lab.cli.app import app
+from lab.cli.kit import output
+from lab.cli.tables import analysis_tables
 from lab.errors import InvalidInput, UsageError
 from lab.kernel.process.process import find_tool, run
 from tests.bench.traffic import flood, generate
 from tests.unit.analysis import packets
 from tests.unit.analysis.captures import pcap, pcapng, records
+from tests.unit.analysis.stories import timed
 
 GOOD = [*packets.write(1, 20), packets.ack(20), packets.pause({3: 9}), packets.pause({3: 0})]
 WRONG = [*GOOD, packets.send(21), packets.send(23), packets.ack(22, 0x60), packets.send(22), packets.send(23)]
@@ -44,6 +49,41 @@ def test_something_looks_wrong(tmp_path: Path) -> None:
     done = rocelab(tmp_path / "a", pcap(WRONG))
     assert done.exit_code == 1
     assert "1 go-back-N episode, 2 packets retransmitted" in done.output
+
+
+def trouble(*events: tuple[int, bytes]) -> dict[str, str]:
+    """The row of the table of PSNs, by column, of packets at their time in us; empty without a table."""
+    with io.StringIO() as out:
+        facts = timed(*((1000 * time, 0, frame) for time, frame in events))
+        console = Console(file=out, width=300)
+        with patch.object(output.stdout, "print", console.print), patch.object(analysis_tables, "stdout", console):
+            analysis_tables._troubles(facts)
+            analysis_tables._episodes(facts)
+        lines = [line for line in out.getvalue().splitlines() if line[:1] in "┃│" and line[:1]]
+    rows = [[cell.strip() for cell in line.strip("┃│").replace("┃", "│").split("│")] for line in lines]
+    assert len(rows) in {0, 2}, "no episode"
+    return dict(zip(*rows, strict=True)) if rows else {}
+
+
+def test_the_table_of_psns_does_not_count_what_only_the_file_has_in_another_order() -> None:
+    """Two queues of a capture card: PSNs 8 to 15 are in the file behind 16 to 23, with earlier times."""
+    events = [(psn, packets.send(psn)) for psn in [*range(8), *range(16, 24), *range(8, 16), *range(24, 64)]]
+    row = trouble(*events)
+    assert row.pop("not in time order") == "8"
+    assert {head: cell for head, cell in row.items() if cell and head not in {"link", "from", "to", "QP"}} == {}
+
+
+def test_the_table_of_psns_counts_losses_of_a_sorted_file() -> None:
+    """The control: the same order with rising times."""
+    psns = [*range(8), *range(16, 24), *range(8, 16), *range(24, 64)]
+    row = trouble(*((time, packets.send(psn)) for time, psn in enumerate(psns)))
+    assert (row["missing"], row["gaps"], row["out-of-order"], row["not in time order"]) == ("8", "1", "8", "")
+
+
+def test_the_table_of_psns_has_question_marks_for_what_the_order_of_the_file_hides() -> None:
+    events = [(psn, packets.send(psn)) for psn in [*range(8), *range(16, 24), *range(8, 16), *range(30, 64)]]
+    row = trouble(*events)
+    assert (row["missing"], row["gaps"], row["not in time order"]) == ("?", "?", "8")
 
 
 def test_nothing_to_judge(tmp_path: Path) -> None:
