@@ -62,6 +62,8 @@ _NEARBY: Final = 0.75
 """The same, if something is wrong at its node or the next one, and the place of the packets is not known."""
 _ANYWHERE: Final = 0.6
 """The same, if something is wrong at an unknown place."""
+_UNLIKELY: Final = 0.3
+"""Confidence up to which a cause explains no packets: something else is more likely."""
 _ONE_OF_TWO: Final = 0.6
 """The highest confidence, if the ends of a link differ from each other and nothing shows which one is wrong."""
 _FIXES: Final = 8
@@ -234,7 +236,9 @@ def _place_of(setting: DifferingSetting) -> str:
 
 def _open_effects(found: Diagnosis) -> list[_Effect]:
     """Return what no cause with a proof of its own explains."""
-    proven = [each for each in found.causes if each.fault and each.cause not in INFERRED]
+    proven = [
+        each for each in found.causes if each.fault and each.cause not in INFERRED and each.confidence > _UNLIKELY
+    ]
     explained = [place for each in proven for place in each.places]
     effects = [_Effect(each.place, each.effect) for each in found.located]
     effects += [

@@ -103,9 +103,21 @@ CLASS_CAUSES: Final = (
         words="No packets of that DSCP pass now. When they do, this node puts them into another class.",
     ),
     Cause(
+        "dscp-rewritten", "packets change their DSCP between two nodes that map it alike",
+        needs=(classes.rewritten_on_a_link,),
+        explains=("incast",),
+        nearby=("headroom-too-small", "pfc-one-sided"),
+        rival="dscp-map-mismatch",
+        tell="rocelab exec {node} -- tc -s filter show dev {interface} egress; rocelab exec {peer_node} -- tc -s"
+        " filter show dev {peer_interface} ingress; nft list ruleset",
+        fix="remove what rewrites the DSCP on {place}: a filter or a rule at one of its ends, or a device between",
+        words="Both ends of the link map DSCPs as all nodes do, and count the packets in different classes. A pause"
+        " of the lossless class has no effect on them.",
+    ),
+    Cause(
         "dscp-rewritten", "a host sends RDMA packets in a class that is not lossless",
         needs=(classes.sent_in_a_lossy_class,),
-        excludes=(classes.mapped_otherwise, classes.map_differs, classes.a_job_uses_a_lossy_class),
+        excludes=(classes.changes_on_a_link, classes.map_differs, classes.a_job_uses_a_lossy_class),
         rival="dscp-map-mismatch",
         tell="rocelab exec {node} -- tcpdump -v -c 5 -n udp dst port 4791: a tos of 0x6a is DSCP 26 and ECT(0)",
         fix="set the traffic class of the job (--tclass 106: DSCP 26, ECT(0)), and remove the rule on {node} that"

@@ -43,7 +43,7 @@ CONGESTION_CAUSES: Final = (
         "cnp-in-lossy-class", "CNPs share a lossy class with other traffic, and are late or dropped",
         needs=(notifications.cnps_wait_with_others,),
         explains=("incast", "cnp-lost"),
-        nearby=("dscp-map-mismatch", "gray-loss"),
+        nearby=("dscp-map-mismatch", "dscp-rewritten", "gray-loss"),
         rival="cnp-lost",
         tell="rocelab counters: rx_prio6_packets of {peer}, beside np_cnp_sent of {place}",
         fix="rocelab qos set {place} nic.cc.cnp_dscp=48, or map the DSCP of its CNPs to a class of their own",

@@ -73,8 +73,8 @@ OVERLAY_CAUSES: Final = (
     Cause(
         "dscp-lost-in-vxlan", "a leaf's tunnels do not preserve the DSCP",
         needs=(overlay_symptoms.tunnels_do_not_inherit,),
-        supports=(classes.mapped_otherwise,),
-        explains=("dscp-map-mismatch", "incast"),
+        supports=(classes.changes_on_a_link,),
+        explains=("dscp-map-mismatch", "dscp-rewritten", "incast"),
         rival="dscp-map-mismatch",
         tell="rocelab exec {node} -- ip -d link show type vxlan: tos inherit, compared with a sibling",
         fix="rocelab exec {node} -- ip link set TUNNEL type vxlan tos inherit, for each tunnel",

@@ -107,7 +107,7 @@ PAUSE_CAUSES: Final = (
         "headroom-too-small", "pauses are obeyed, but the headroom is too small for the packets in flight",
         needs=(pause_symptoms.refused_though_obeyed,),
         supports=(pause_symptoms.a_lossless_class_drops,),
-        excludes=(classes.mapped_otherwise, pause_symptoms.pauses_are_ignored),
+        excludes=(classes.changes_on_a_link, pause_symptoms.pauses_are_ignored),
         rival="pfc-one-sided",
         tell="rocelab counters {place} {peer} --priority {priority} --columns port,obeyed,ignored",
         fix="recalculate the headroom for the cable, and rocelab qos set {place}"

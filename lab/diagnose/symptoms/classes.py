@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _MANY: Final = 50
 """The minimum number of packets in a different class."""
+_REWRITTEN: Final = 0.7
+"""The link is certain, the reason is not: a filter at one of its ends, or what is between them."""
 _TOLD: Final = 0.8
 """Share of a class's surplus at one end of a link that the other end must have in other classes."""
 
@@ -39,8 +41,11 @@ def mismatched(facts: WindowFacts) -> Iterator[tuple[str, str]]:
 
 
 def mapped_otherwise(facts: WindowFacts) -> Iterator[Sign]:
-    """A switch or a NIC is an end of all links whose two ends count packets in different classes."""
-    links = list(mismatched(facts))
+    """A switch or a NIC is an end of all links whose two ends count packets in different classes.
+
+    Links are left out if the configuration of both ends is known, and neither maps packets otherwise than most ports.
+    """
+    links = [link for link in mismatched(facts) if not _map_alike(facts, link)]
     if not links:
         return
     ends = Counter(_mapper(facts, end) for link in links for end in set(link))
@@ -57,6 +62,24 @@ def mapped_otherwise(facts: WindowFacts) -> Iterator[Sign]:
         if by_configuration:
             seen.append(_other_map(facts, place))
         yield Sign(place, tuple(seen[:6]), 0.97 if by_configuration else 0.95 if len(guilty) == 1 else 0.5)
+
+
+def rewritten_on_a_link(facts: WindowFacts) -> Iterator[Sign]:
+    """The ends of a link count packets in different classes, and map them alike: their DSCP changes on the way."""
+    for sender, receiver in mismatched(facts):
+        if _map_alike(facts, (sender, receiver)):
+            yield Sign(f"{sender}--{receiver}", tuple(_told(facts, sender, receiver)), _REWRITTEN)
+
+
+def changes_on_a_link(facts: WindowFacts) -> Iterator[Sign]:
+    """The two ends of a link count packets in different classes, whatever the reason."""
+    yield from mapped_otherwise(facts)
+    yield from rewritten_on_a_link(facts)
+
+
+def _map_alike(facts: WindowFacts, link: tuple[str, str]) -> bool:
+    known = facts.current and all(facts.config(end) for end in link)
+    return known and not any(_differs(facts, _mapper(facts, end)) for end in link)
 
 
 def map_differs(facts: WindowFacts) -> Iterator[Sign]:

@@ -32,6 +32,8 @@ _APART: Final = 0.12
 _MARKS: Final = 0.02
 """Share of marked packets from which on a queue counts as marking."""
 _SIGMAS: Final = 5
+_CONFIGURED: Final = 0.5
+"""A queue does not mark although its configuration is that of others: something else may be the reason."""
 _NEAR: Final = 0.4
 """Share of a sibling's Kmin. A larger difference is another symptom."""
 
@@ -79,7 +81,8 @@ def deep_and_unmarked(facts: WindowFacts) -> Iterator[Sign]:
             *_sibling_marks(facts, lane),
             *_pausing(facts, lane),
         ]
-        yield Sign(place=lane.port, evidence=tuple(seen), weight=0.9, priority=lane.priority)
+        weight = _CONFIGURED if _own(facts, lane) == usual else 0.9
+        yield Sign(place=lane.port, evidence=tuple(seen), weight=weight, priority=lane.priority)
 
 
 def _marked_before(facts: WindowFacts, lane: Lane) -> bool:

@@ -298,6 +298,11 @@ CASES: list[tuple[str, str, WindowFacts, WindowFacts]] = [
                "leaf2:swp1": {"rx_packets": 5000}}),
     ),
     (
+        "dscp-rewritten", "leaf1:swp1--spine1:swp1",
+        facts({"leaf1:swp1": LINK, "spine1:swp1/0": {"rx_packets": 5000}}, current=True),
+        facts({"leaf1:swp1": LINK, "spine1:swp1/0": {"rx_packets": 5000}}),
+    ),
+    (
         "dscp-map-mismatch", "spine1",
         facts({}, qos=configured("spine1:swp1", dscp_to_priority=(0,) * 64), current=True),
         facts({}, current=True),

@@ -201,11 +201,12 @@ def test_what_a_storm_does_is_no_answer_of_its_own() -> None:
     assert [each.cause for each in found.causes] == ["pfc-storm"]
 
 
-def test_without_the_configuration_two_causes_are_as_likely() -> None:
-    """No profile, or a Kmin that is never reached: counters do not tell, and nobody says that they do."""
-    found = diagnose(facts(TWINS))
+@pytest.mark.parametrize(("current", "sure"), [(False, 0.45), (True, 0.25)])
+def test_without_another_configuration_two_causes_are_as_likely(current: bool, sure: float) -> None:
+    """No profile, or a Kmin that is never reached. Both are unlikely if neither is configured."""
+    found = diagnose(facts(TWINS, current=current))
     assert {each.cause: each.confidence for each in found.causes if each.fault} == {
-        "ecn-missing-one-leaf": 0.45, "ecn-above-xoff": 0.45,
+        "ecn-missing-one-leaf": sure, "ecn-above-xoff": sure,
     }  # fmt: skip
     assert "qos show leaf2:swp6" in found.causes[0].tell
 

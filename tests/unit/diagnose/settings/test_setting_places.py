@@ -145,3 +145,13 @@ def test_a_bridge_that_floods_or_moves_its_tree_is_the_cause_where_packets_are_l
     differs = setting("leaf1", "interface bridge", field, "bridge", value="0", expected="1")
     found = diagnosed([differs], "leaf1", causes=[cause("silent-drop", "leaf1", 0.7)])
     assert named(found) == [("bridge-differs", ("leaf1:bridge",), 0.93)]
+
+
+@pytest.mark.parametrize(("sure", "first"), [(0.25, "filter-differs"), (0.45, "ecn-missing-one-leaf")])
+def test_an_unlikely_cause_at_the_port_of_a_filter_explains_no_packets(sure: float, first: str) -> None:
+    """The filter rewrites the DSCP of what the port sends. Its queue does not mark, as it is configured to."""
+    link = f"{PEERS['leaf1:swp3']}--leaf1:swp3"
+    causes = [cause("dscp-rewritten", link, 0.7), cause("ecn-missing-one-leaf", "leaf1:swp3", sure)]
+    found = diagnosed([FILTER], link, causes=causes, effect=PacketEffect.RECLASS)
+    assert first in [each.cause for each in found.causes]
+    assert ("filter-differs" in [each.cause for each in found.causes]) is (first == "filter-differs")
