@@ -57,7 +57,7 @@ class Pairing:
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
-        self._newest = zeros(MAX_FLOWS)  # 1 + PSN of the last request before this round, 0 without any
+        self._newest = zeros(MAX_FLOWS, np.uint32)  # 1 + PSN of the last request before this round, 0 without any
         self._tries: dict[int, int] = defaultdict(int)
         self._possible: dict[int, tuple[int, ...]] = {}  # as tuples: sets take ten times the memory
         self._weighed = 0

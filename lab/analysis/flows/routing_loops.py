@@ -94,6 +94,14 @@ class Macs(NamedTuple):
     dst: int
 
 
+class _Pass(NamedTuple):
+    """The only pass of a packet so far."""
+
+    ttl: int
+    inner: int
+    macs: Macs
+
+
 @dataclass(slots=True)
 class Passes:
     """One transmission at one link: the number of passes, and the MAC addresses of each.
@@ -284,7 +292,9 @@ class Loops:
         self.packets: dict[int, int] = defaultdict(int)
         """By flow: the number of different packets that looped."""
         self._ttl = zeros(MAX_FLOWS, np.uint16)  # 1 + TTL of each flow's first packet; 0 before it
-        self._seen: dict[tuple[int, ...], tuple[int, Passes]] = {}
+        # The newest packets, each with the time of its last pass. One that passed once is a tuple: most are, and the
+        # sets of ``Passes`` take ten times the memory.
+        self._seen: dict[tuple[int, ...], tuple[int, _Pass | Passes]] = {}
 
     def add(self, batch: PacketBatch, columns: Columns, roce: Roce, flow: Ints) -> None:
         """Check the RoCEv2 packets of a batch: each flow's first packet, and those whose TTL differs from it."""
@@ -395,15 +405,20 @@ class Loops:
         return passes.count + (int(self._ttl[flow]) - 1 - passes.top == passes.step > 0)
 
     def _pass(self, key: tuple[int, ...], time: int, ttl: int, inner: int, macs: Macs) -> None:
-        fresh = Passes(enough=_CNP_RETURNS) if ops.CNP[key[2]] else Passes()
-        seen, passes = self._seen.pop(key, (time, fresh))
-        if time - seen > _WITHIN:
-            passes = fresh
-        before = passes.circles
-        passes.add(ttl, macs, inner)
-        self._seen[key] = time, passes  # moved to the end: the newest are last
+        only = _Pass(ttl, inner, macs)
+        seen, kept = self._seen.pop(key, (time, only))
+        self._seen[key] = time, only  # moved to the end: the newest are last
         if len(self._seen) > _TRACKED:
             del self._seen[next(iter(self._seen))]
+        if kept is only or time - seen > _WITHIN:
+            return
+        if isinstance(kept, Passes):
+            passes, before = kept, kept.circles
+        else:
+            passes, before = Passes(enough=_CNP_RETURNS) if ops.CNP[key[2]] else Passes(), False
+            passes.add(kept.ttl, kept.macs, kept.inner)
+        passes.add(ttl, macs, inner)
+        self._seen[key] = time, passes
         flow = key[0]
         if not passes.circles or (flow not in self.passes and len(self.passes) >= _KEPT):
             return

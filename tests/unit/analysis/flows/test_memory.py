@@ -12,6 +12,7 @@ import pytest
 
 from lab.analysis.analyser import Analyser
 from lab.analysis.flows.flow_sums import MAX_FLOWS
+from lab.analysis.flows.routing_loops import Loops, Macs
 from lab.analysis.results.lazy_sequence import LazySequence
 from lab.kernel.process.process import run
 from tests.bench.analyze import WEIGHED
@@ -72,6 +73,24 @@ def test_a_growing_list_of_flows_would_be_seen() -> None:
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert taken / len(kept) > MOST
+
+
+def test_a_packet_that_passed_once_takes_little() -> None:
+    """Of the newest packets nearly all passed once; only those that came again may have sets of their TTLs."""
+    few, many = _tracked(256), _tracked(2048)
+    assert (many - few) / 1792 < 512
+
+
+def _tracked(packets_kept: int) -> int:
+    """Bytes of so many packets that passed once."""
+    tracemalloc.start()
+    loops = Loops()
+    for number in range(packets_kept):
+        loops._pass((number, 5, 4, 1000, 1024, 1001), 10**18 + number, 64, 64, Macs(2**41 + number, 2**42 + number))
+    gc.collect()
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return kept
 
 
 def test_stories_beyond_the_bound_are_broken_off_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
