@@ -47,6 +47,17 @@ CONSERVATION_CAUSES: Final = (
         " or another queueing discipline of the host takes them.",
     ),
     Cause(
+        "queue-replaced", "a port has lost the queues that count its packets",
+        needs=(vanishing.counts_nothing,),
+        nearby=("link-cut", "silent-drop", "gray-loss", "link-duplicate", "headroom-too-small", "pfc-one-sided"),
+        rival="silent-drop",
+        tell="rocelab exec {node} -- tc qdisc show dev {interface}: its root, compared with a sibling",
+        fix="restore the queues of {port}: build the fabric again with rocelab down and rocelab up",
+        words="Its peer receives packets from it that it does not count. Another queueing discipline stands in place"
+        " of its queues, without classes, pauses and marks. Lossless packets behind it are dropped.",
+        fallback=True,
+    ),
+    Cause(
         "link-duplicate", "a link delivers packets twice",
         needs=(vanishing.arrives_twice,),
         supports=(loss_symptoms.duplicates_are_received,),

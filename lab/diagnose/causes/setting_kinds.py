@@ -204,7 +204,7 @@ SETTING_KINDS: Final = (
 """The first row that has an object's kind and setting is that of the setting."""
 INFERRED: Final = frozenset({
     "acl-4791", "silent-drop", "gray-loss", "link-cut", "link-delay", "mtu-black-hole", "cnp-lost", "routing-loop",
-    "dscp-rewritten", "elephant-collision", "link-reorder",
+    "dscp-rewritten", "elephant-collision", "link-reorder", "queue-replaced",
 })  # fmt: skip
 """Causes that are concluded from packets, without having seen a setting: one that explains them replaces them."""
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lab.diagnose.conservation.hop_balance import HopBalance
-    from lab.diagnose.facts import WindowFacts
+    from lab.diagnose.facts import Lane, WindowFacts
 
 RESENT: Final = ("out_of_seq_request", "completer_retry_err", "rcvd_seq_err", "retry_exceeded_err")
 """Counters of an RDMA device that grow when packets are lost or reordered."""
@@ -80,12 +80,41 @@ def locate(facts: WindowFacts) -> tuple[Location, ...]:
 def vanishing(facts: WindowFacts, kind: HopKind) -> Iterator[HopBalance]:
     """Yield the hops of a kind at which packets vanish beyond doubt.
 
-    Links that went down are left out: what was in flight is gone.
+    Links that went down are left out: what was in flight is gone. So are hops of ports that count nothing.
     """
     changed = {change.port for change in facts.links if not change.up} | facts.down
     more = 0 if is_resent(facts) else _QUIET
+    for hop in _counted_hops(facts, kind):
+        if hop.missing > hop.slack + more and not changed & set(hop.place.split("--")):
+            yield hop
+
+
+def uncounted_ports(facts: WindowFacts) -> dict[str, int]:
+    """Return ports that count nothing although their peer receives packets from them, and how many these are.
+
+    They have lost the queues that count. If cables are swapped, packets of other ports come to the peer. So packets
+    must also vanish in the port's switch, or between the NIC and its RDMA device.
+    """
+    wrong = {hop.place for hop in facts.hops if hop.kind is not HopKind.LINK and abs(hop.missing) > hop.slack}
+    idle = [name for name in facts.ports if not any(map(_packets, facts.by_port.get(name, ())))]
+    found = {}
+    for name in idle:
+        came = sum(lane.rx_packets for lane in facts.by_port.get(facts.peer(name), ()))
+        if came > _QUIET and {name, name.partition(":")[0]} & wrong:
+            found[name] = came
+    return found
+
+
+def _packets(lane: Lane) -> int:
+    return lane.tx_packets + lane.rx_packets
+
+
+def _counted_hops(facts: WindowFacts, kind: HopKind) -> Iterator[HopBalance]:
+    """Yield the hops of a kind without those of ports that count nothing."""
+    ports = uncounted_ports(facts)
+    without = {*ports, *(port.partition(":")[0] for port in ports)}
     for hop in facts.hops:
-        if hop.kind is kind and hop.missing > hop.slack + more and not changed & set(hop.place.split("--")):
+        if hop.kind is kind and not without & set(hop.place.split("--")):
             yield hop
 
 
@@ -106,8 +135,8 @@ def at_hops(facts: WindowFacts, kind: HopKind) -> Iterator[Location]:
         lost = hop.lost - probes.swept_to(facts, hop.place) if kind is HopKind.NIC_RX else hop.lost
         if kind is not HopKind.NIC_RX or lost >= _FEW:
             yield _located(facts, hop, PacketEffect.VANISH, lost, _VANISHES[kind])
-    for hop in facts.hops:
-        if hop.kind is kind is HopKind.LINK and hop.surplus > _QUIET:
+    for hop in _counted_hops(facts, HopKind.LINK) if kind is HopKind.LINK else ():
+        if hop.surplus > _QUIET:
             says = "packets arrive that were not sent into it"
             yield _located(facts, hop, PacketEffect.DUPLICATE, hop.surplus, says)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.conservation.hop_balance import HopKind
-from lab.diagnose.conservation.locations import PacketEffect, at_hops, locate
-from lab.diagnose.symptom import Sign
+from lab.diagnose.conservation.locations import PacketEffect, at_hops, locate, uncounted_ports
+from lab.diagnose.symptom import Evidence, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _WEIGHT: Final = 0.7
 """The place is certain, the reason is not: a filter, a route, a neighbour entry, or a defect."""
+_UNCOUNTED: Final = 0.75
+"""The port has other queues, or none that count: what that does to packets is not known."""
 
 
 def vanishes_in_a_switch(facts: WindowFacts) -> Iterator[Sign]:
@@ -35,6 +37,16 @@ def vanishes_before_a_nic(facts: WindowFacts) -> Iterator[Sign]:
 def arrives_twice(facts: WindowFacts) -> Iterator[Sign]:
     """More packets leave a link than were sent into it."""
     return _signs(facts, PacketEffect.DUPLICATE, HopKind.LINK)
+
+
+def counts_nothing(facts: WindowFacts) -> Iterator[Sign]:
+    """A port counts neither sent nor received packets, and its peer receives packets from it."""
+    for port, came in uncounted_ports(facts).items():
+        peer = facts.peer(port)
+        none = Evidence(says="packets that it counts", of=port, source="tx_prioN_packets", value=0, at=facts.end)
+        says = f"packets received from {port}"
+        seen = Evidence(says=says, of=peer, source="rx_prioN_packets", value=came, at=facts.end)
+        yield Sign(port, (none, seen), _UNCOUNTED)
 
 
 def overtakes(facts: WindowFacts) -> Iterator[Sign]:

@@ -43,7 +43,7 @@ _MEMBERS: Final = {
     "delay": ("delay-differs", "link-delay",),
     "unnamed": ("silent-drop",),
     "host": ("straggler-host", "rail-misaligned-placement"),
-    "queue": ("queue-differs",),
+    "queue": ("queue-differs", "queue-replaced"),
     "forwarding": ("forwarding-differs", "echo-differs"),
     "scheduler": ("scheduler-differs",),
     "capacity": ("incast", "parking-lot", "victim-flow"),

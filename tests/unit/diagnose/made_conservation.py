@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lab.diagnose.conservation.hop_balance import HopBalance, HopKind
-from tests.unit.diagnose.made_facts import configured, facts
+from tests.unit.diagnose.made_facts import PEERS, configured, facts
 
 RESENT = {"h5": {"out_of_seq_request": 60, "duplicate_request": 0}}
 
@@ -39,6 +39,14 @@ CASES = [
         "link-duplicate", _TWICE,
         facts({}, hops=(hop(HopKind.LINK, _TWICE, -100),), devices=RESENT),
         facts({}, hops=(hop(HopKind.LINK, _TWICE, -10),), devices=RESENT),
+    ),
+    *(
+        ("queue-replaced", place, facts(lanes, hops=(hop(kind, hidden, 100),), devices=RESENT),
+         facts(lanes, hops=(hop(kind, hidden, 0),), devices=RESENT))
+        for place, kind, hidden, lanes in (
+            ("h1:eth1", HopKind.NIC_TX, "h1:eth1", {PEERS["h1:eth1"]: {"rx_packets": 500, "tx_packets": 40}}),
+            ("spine1:swp1", HopKind.SWITCH, "spine1", {"leaf1:swp1": {"rx_packets": 500, "tx_packets": 40}}),
+        )
     ),
     (
         "link-reorder", _TWICE,

@@ -22,7 +22,7 @@ from lab.telemetry.read.recording import Recording
 from lab.telemetry.sample.queue_pairs import GONE, INTERVAL
 from tests.fabric.command import TOPOLOGIES
 from tests.unit.diagnose.made_conservation import RESENT, hop
-from tests.unit.diagnose.made_facts import HOSTS, Lanes, configured, facts, first, full, writing
+from tests.unit.diagnose.made_facts import HOSTS, PEERS, Lanes, configured, facts, first, full, writing
 from tests.unit.diagnose.recorded import begun
 from tests.unit.telemetry.made import RDMA, Made
 
@@ -55,6 +55,17 @@ def test_a_loss_is_counted_at_any_rate(share: float, in_flight: int) -> None:
     expected = share * RATE * (SAMPLES - 5)
     assert abs(found.lost - expected) < 4 * expected**0.5 + in_flight + 1
     assert 0.5 * share < found.lost / found.entered <= 1
+
+
+def test_a_port_that_counts_nothing_neither_loses_nor_duplicates_packets() -> None:
+    """Another queueing discipline stands in place of its queues. Its peer counts what it sends."""
+    nic, leaf = "h1:eth1", PEERS["h1:eth1"]
+    links = (hop(HopKind.LINK, f"{nic}--{leaf}", -500), hop(HopKind.LINK, f"{leaf}--{nic}", 40))
+    made = facts({leaf: {"rx_packets": 500, "tx_packets": 40}}, devices=RESENT, hops=links)
+    assert {each.effect for each in locate(made)} == {PacketEffect.VANISH, PacketEffect.DUPLICATE}
+    found = diagnose(replace(made, hops=(*links, hop(HopKind.NIC_TX, nic, 500))))
+    assert [(each.cause, each.places, each.confidence) for each in found.causes] == [("queue-replaced", (nic,), 0.75)]
+    assert not {PacketEffect.VANISH, PacketEffect.DUPLICATE} & {each.effect for each in found.located}
 
 
 def test_one_in_a_thousand_is_seen_in_four_seconds() -> None:

@@ -155,3 +155,9 @@ def test_an_unlikely_cause_at_the_port_of_a_filter_explains_no_packets(sure: flo
     found = diagnosed([FILTER], link, causes=causes, effect=PacketEffect.RECLASS)
     assert first in [each.cause for each in found.causes]
     assert ("filter-differs" in [each.cause for each in found.causes]) is (first == "filter-differs")
+
+
+def test_the_queue_of_a_port_that_counts_nothing_is_the_cause() -> None:
+    queue = setting("h3", "qdisc eth1 root", "kind", "eth1", value="pfifo", expected="rl_incast")
+    found = diagnosed([queue], causes=[cause("queue-replaced", "h3:eth1", 0.75)])
+    assert named(found) == [("queue-differs", ("h3:eth1",), 0.93)]
