@@ -8,10 +8,15 @@
  *                     XON ^                 ^ XOFF                   ^ drop
  *
  * The threshold moves with the pool: alpha x (pool - used), Choudhury and Hahne, "Dynamic queue length thresholds for
- * shared-memory packet switches", IEEE/ACM ToN 6(2), 1998. A packet is charged when it enters an egress queue and
- * released when it leaves it. Of an ingress port's packets one CPU takes care (its receive side is pinned), so that no
- * other packet comes between the test for XOFF and the charge. The pool is charged by groups that each have a lock of
- * their own: CPUs that do so at once miss each other's packet, and the pool holds at most one for each CPU too much.
+ * shared-memory packet switches", IEEE/ACM ToN 6(2), 1998.
+ *
+ * A switch decides when a packet arrives. Here two programs do: port_rx tests for XOFF, and a packet is charged when it
+ * enters an egress queue, until it leaves that. Between the two, packets of other ports are charged and the threshold
+ * falls, even on one CPU: behind VXLAN several arrive before the first is charged. A packet that has passed the test is
+ * below the threshold, so that headroom is left to what comes after XOFF: without a pause, a group whose port sends PFC
+ * takes nothing of it. It goes beyond its threshold by at most the packets between test and charge, which are of one
+ * CPU (an interface's receive side is pinned). The pool is charged by groups that each have a lock of their own: CPUs
+ * that do so at once miss each other's packet, and the pool holds at most one for each CPU too much.
  */
 #ifndef RL_BUFFER_H
 #define RL_BUFFER_H
@@ -25,6 +30,16 @@ static __always_inline __u64 rl_threshold(const struct rl_group_config *config, 
 	if (used >= shared)
 		return config->reserved;
 	return config->alpha ? config->reserved + ((shared - used) * config->alpha >> 8) : config->xoff;
+}
+
+/* The priorities that a group is paused by; none where the port sends no PFC. */
+static __always_inline __u32 rl_group_classes(const struct rl_config *config, __u32 group)
+{
+	__u32 classes = 0;
+
+	for (__u32 i = 0; i < RL_CLASSES; i++)
+		classes |= (1 - (__u32)rl_any(config->priority_to_group[i] ^ group)) << i;
+	return classes & config->pfc_tx;
 }
 
 /* Bytes at which a pause ends. A moving threshold can fall below any fixed XON while others fill the pool, and so can a
@@ -71,7 +86,8 @@ static __always_inline int rl_charge(const struct rl_port *ingress, struct rl_no
 	if (!group)
 		return RL_DROP_SHARED;
 	bpf_spin_lock(&group->lock);
-	if (group->bytes - group->headroom + len <= rl_threshold(config, node)) {
+	if (group->bytes - group->headroom + len <= rl_threshold(config, node) ||
+	    (config->lossless && !group->paused && rl_group_classes(ingress->config, index))) {
 		group->bytes += len;
 	} else if (config->lossless && group->headroom + len <= config->headroom) {
 		group->headroom += len;
@@ -86,7 +102,7 @@ static __always_inline int rl_charge(const struct rl_port *ingress, struct rl_no
 	return verdict;
 }
 
-/* Headroom empties first, so that it is whole again when the next XOFF comes. */
+/* Headroom empties first, so that it is whole again when the next XOFF comes; before, no pause ends. */
 static __always_inline void rl_release(const struct rl_port *ingress, struct rl_node *node, __u32 index, __u32 len)
 {
 	const struct rl_group_config *config = &ingress->config->group[index & (RL_CLASSES - 1)];
@@ -164,12 +180,12 @@ static __always_inline enum rl_turn rl_review(const struct rl_port *ingress, con
 		return RL_STAY;
 	bpf_spin_lock(&group->lock);
 	xon = rl_resume_at(config, node);
-	if (group->paused && group->bytes <= xon) {
+	if (group->paused && group->bytes <= xon && !group->headroom) {
 		group->paused = 0;
 		count->xon++;
 		turn = RL_RESUME;
 	} else if (group->paused) {
-		*above = group->bytes - xon;
+		*above = group->bytes > xon ? group->bytes - xon : group->headroom;
 		if (now >= group->refresh_at) {
 			group->refresh_at = refresh_at;
 			turn = RL_REFRESH;

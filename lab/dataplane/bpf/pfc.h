@@ -11,7 +11,7 @@
 #ifndef RL_PFC_H
 #define RL_PFC_H
 
-#include "maps.h"
+#include "buffer.h"
 #include "mark.h"
 #include "packet.h"
 
@@ -41,16 +41,6 @@ struct rl_pfc_frame {
 static __always_inline __u64 rl_pause_ns(const struct rl_config *config, __u32 quanta)
 {
 	return quanta * 512 * RL_NS / (config->rate ?: RL_UNSHAPED_RATE);
-}
-
-/* The priorities that a group is paused by; none where the port sends no PFC. */
-static __always_inline __u32 rl_group_classes(const struct rl_config *config, __u32 group)
-{
-	__u32 classes = 0;
-
-	for (__u32 i = 0; i < RL_CLASSES; i++)
-		classes |= (1 - (__u32)rl_any(config->priority_to_group[i] ^ group)) << i;
-	return classes & config->pfc_tx;
 }
 
 /* Cut a packet to a length of at least the shortest frame's, or extend it to that. False when that cannot be done. */

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from lab.dataplane.port_layout import SOURCE
-from tests import models
+from tests.models.port_model import run_on_sources
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Mapping
+    from pathlib import Path
 
-_HERE: Final = Path(models.__path__[0]) / "port"
-_FOR_CLANG: Final = (
-    ("kernel.h", "#pragma clang", "#pragma of_clang"),
-    ("kernel.h", "#define NULL ((void *)0)", ""),
-    ("kernel.h", "#define rl_may_loop()", "#define rl_may_loop() true\n#define rl_may_loop_of_bpf()"),
-)
-"""What the machine's own compiler does not know."""
 _MUTANTS: Final[Mapping[str, tuple[str, str, str]]] = {
     "a packet that begins to wait late": ("pace.h", "rl_wake(&port.state->wake", "(void)(&port.state->wake"),
     "a timer of a link that was down": ("queue.h", "sch->q.qlen ? state->wake : 0", "state->wake"),
@@ -38,16 +29,7 @@ _MUTANTS: Final[Mapping[str, tuple[str, str, str]]] = {
 
 def simulate(folder: Path, seeds: int, *changes: tuple[str, str, str]) -> subprocess.CompletedProcess[str]:
     """Run schedules of 5,000 events on the sources with these changes."""
-    for header in SOURCE.parent.glob("*.[ch]"):
-        shutil.copy(header, folder)
-    for name, before, after in (*_FOR_CLANG, *changes):
-        text = (folder / name).read_text()
-        assert before in text, f"{name} has no {before!r}"
-        (folder / name).write_text(text.replace(before, after))
-    program = folder / "qdisc"
-    argv = ["gcc", "-w", "-O2", f"-I{folder}", f"-I{_HERE}", "-o", str(program), str(_HERE / "qdisc.c")]
-    subprocess.run(argv, check=True, timeout=60)
-    return subprocess.run([program, str(seeds), "5000"], capture_output=True, text=True, timeout=250, check=False)
+    return run_on_sources("qdisc", folder, (seeds, 5000), changes)
 
 
 @pytest.mark.parametrize("seeds", [30, pytest.param(1000, marks=pytest.mark.long)])

@@ -244,6 +244,14 @@ class TestClock:
         assert [int(ports.maps.nodes[0][name]) for name in ("paused", "ticking", "ticks")] == [0, 0, 2]
         assert ports.maps.events["kind"][0] == EventKind.XON_SENT
 
+    def test_no_pause_ends_before_headroom_is_empty(self, ports: Switch) -> None:
+        """A threshold that rises because others drain would otherwise send XON with the headroom still taken."""
+        self.pause(ports, XON_AT, headroom=5_000)
+        assert self.tick(ports).verdict == REDIRECT
+        assert ports.group(SWP1, GROUP)["paused"] == 1
+        ports.set_group(SWP1, GROUP, bytes=XON_AT, paused=1, refresh_at=2**63)
+        self.tick(ports, frame(PRIORITY, quanta=0))
+
     def test_a_pause_that_began_before_sending_was_off_ends_unsaid(self, ports: Switch) -> None:
         ports.reset(replace(PORT, pfc=replace(PORT.pfc, tx=False)))
         self.pause(ports, 0)
