@@ -16,9 +16,13 @@ _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SOON: Final = 0.001
 """Seconds."""
 _CONTEXTLIB: Final = contextlib.contextmanager.__code__.co_filename
+_METHODS: Final = frozenset({"__enter__", "__exit__"})
 
 _deferred: Final[list[int]] = []
-"""Signals that arrived in ``contextlib`` and are sent again soon. A child process has no timer, and none of these."""
+"""Signals that arrived where contexts are entered or left, and are sent again soon.
+
+A child process has no timer, and none of these.
+"""
 os.register_at_fork(after_in_child=_deferred.clear)
 
 
@@ -39,13 +43,13 @@ def handled(handle: Callable[[int], object], numbers: Iterable[int] = _ENDING) -
 def outside_contexts(handle: Callable[[int], NoReturn]) -> Callable[[int, FrameType | None], None]:
     """Return a signal handler that calls ``handle`` with the signal's number; ``handle`` raises an error.
 
-    It never does so in the code of ``contextlib``. A context manager that an error leaves half entered or half left
-    stays so as long as the error's traceback, with its locks taken. The signal is handled a little later then.
-    Uses SIGALRM and the process's real-time timer.
+    It never does so in the code of ``contextlib``, or of an ``__enter__`` or ``__exit__``. A context manager that an
+    error leaves half entered or half left stays so as long as the error's traceback, with its locks taken. The signal
+    is handled a little later then. Uses SIGALRM and the process's real-time timer.
     """
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        if not _is_of_contextlib(frame):
+        if not _is_in_context(frame):
             handle(number)
         _deferred.append(number)
         _send_soon()
@@ -53,8 +57,8 @@ def outside_contexts(handle: Callable[[int], NoReturn]) -> Callable[[int, FrameT
     return on_signal
 
 
-def _is_of_contextlib(frame: FrameType | None) -> bool:
-    return frame is not None and frame.f_code.co_filename == _CONTEXTLIB
+def _is_in_context(frame: FrameType | None) -> bool:
+    return frame is not None and (frame.f_code.co_filename == _CONTEXTLIB or frame.f_code.co_name in _METHODS)
 
 
 def _send_soon() -> None:
@@ -63,7 +67,7 @@ def _send_soon() -> None:
 
 
 def _on_alarm(_alarm: int, frame: FrameType | None) -> None:
-    if _is_of_contextlib(frame):
+    if _is_in_context(frame):
         _send_soon()
     else:
         _send_deferred()

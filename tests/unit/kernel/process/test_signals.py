@@ -156,3 +156,38 @@ def test_a_signal_at_any_moment_leaves_no_handler_behind(at: int) -> None:
     for number, handler in zip(ours, before, strict=True):
         signal.signal(number, handler)
     assert after == before
+
+
+class Starting:
+    """Starts something when it is entered, and ends it when it is left."""
+
+    def __init__(self, started: list[str]) -> None:
+        self.started = started
+
+    def __enter__(self) -> None:
+        self.started.append("something")
+
+    def __exit__(self, *_: object) -> None:
+        self.started.clear()
+
+
+@pytest.mark.parametrize("at", range(8))
+def test_a_signal_at_any_moment_leaves_nothing_that_a_class_started(at: int) -> None:
+    """The same moments, in the methods of a context manager that is no generator."""
+    moments, started = iter(range(1000)), list[str]()
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        if event in {"call", "c_return"} and next(moments) == at:
+            handler(signal.SIGUSR1, frame)
+
+    with interruptible(signal.SIGUSR1) as handler:
+        try:
+            context = Starting(started)
+            sys.setprofile(profile)
+            with context:
+                pass
+            sys.setprofile(None)
+            signal.sigtimedwait([], 0.01)  # one that was deferred arrives
+        except KeyboardInterrupt:
+            sys.setprofile(None)
+    assert not started
