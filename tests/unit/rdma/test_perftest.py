@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from lab.errors import OperationFailed
+from lab.kernel.process import time_source
 from lab.kernel.process.tsc import TscReading
 from lab.rdma import perftest, perftest_failure, perftest_session, sysfs
 from lab.rdma.measure import (
@@ -273,3 +274,17 @@ def test_programs_sleep_where_they_would_take_each_other_s_cpu(
     assert perftest.measure_latency([PAIR] * pairs, LatencyTest(verb=verb)) == ()
     assert ("--events" in asked) is sleeps
     assert perftest.takes_turns([PAIR] * pairs, verb) is turns
+
+
+def test_only_bandwidth_tests_in_virtual_time_poll_gently(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty poll takes 10 us longer then, which a latency would include. An old image has no such library."""
+    library = tmp_path / "library"
+    monkeypatch.setattr(perftest, "_POLL_GENTLY", library)
+    words = []
+    for exists in (False, True):
+        if exists:
+            library.touch()
+        for time in (time_source.HOST, time_source.VIRTUAL):
+            monkeypatch.setattr(time_source, "lives_in", lambda time=time: time)
+            words += [perftest._waiting(kind) for kind in ("lat", "bw")]
+    assert words == [*[[]] * 7, ["env", f"LD_PRELOAD={library}"]]
