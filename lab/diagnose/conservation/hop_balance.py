@@ -23,6 +23,10 @@ _LOWEST: Final = 2
 """The number of readings that may be lower: the sampler was interrupted between both ends."""
 _PAUSES: Final = 0.05
 """Share of the samples that does not show how many packets a link holds: the most are there when a machine pauses."""
+_OFTEN: Final = 3
+"""The fewest times at which a link loses packets, for a loss that nothing else shows."""
+_APART: Final = 0.25
+"""Share of the samples between the first and the last of them, at least."""
 _CERTAIN: Final = 0.5
 """Packets: less than one."""
 
@@ -56,6 +60,10 @@ class HopBalance:
     """The mean number of packets on a link in a window, beyond those that are always there: they were lost before."""
     samples: int = 0
     """The number of samples that show it; 0 for too few, and for hops other than links."""
+    losses: int = 0
+    """How often a link lost packets, at times that are far apart; 0 if that is not certain."""
+    gains: int = 0
+    """How often it delivered more packets than were sent into it, in the same way."""
 
     @property
     def lost(self) -> int:
@@ -89,11 +97,24 @@ def balance(kind: HopKind, place: str, entered: NDArray[np.int64], left: NDArray
     if kind is HopKind.LINK and len(open_packets) >= _MANY:
         fall = float(np.max(np.maximum.accumulate(open_packets) - open_packets))
         slack = min(slack, _CERTAIN + 2 * fall)
-    held, samples = 0.0, 0
+    held, samples, losses, gains = 0.0, 0, 0, 0
     if kind is HopKind.LINK and len(open_packets) >= _MANY:
+        losses, gains = _rises(open_packets), _rises(-open_packets)
         usual = np.sort(open_packets)[: len(open_packets) - int(_PAUSES * len(open_packets))]
         held, samples = float(np.maximum(0, usual - max(0, int(usual[_LOWEST]))).mean()), len(usual)
     return HopBalance(
         kind=kind, place=place, entered=int(entered[-1] - entered[0]), missing=missing, slack=slack,
-        held=held, samples=samples,
+        held=held, samples=samples, losses=losses, gains=gains,
     )  # fmt: skip
+
+
+def _rises(packets: NDArray[np.int64]) -> int:
+    """Return how often a number of packets rises, if it never falls and does not only rise for a short time; else 0.
+
+    Packets in flight come and go. Their number rises without a fall only when traffic begins.
+    """
+    steps = np.diff(packets)
+    rises = np.flatnonzero(steps)
+    if len(rises) < _OFTEN or np.any(steps < 0) or rises[-1] - rises[0] < _APART * len(packets):
+        return 0
+    return len(rises)

@@ -80,11 +80,13 @@ def locate(facts: WindowFacts) -> tuple[Location, ...]:
 def vanishing(facts: WindowFacts, kind: HopKind) -> Iterator[HopBalance]:
     """Yield the hops of a kind at which packets vanish beyond doubt.
 
-    Links that went down are left out: what was in flight is gone. So are hops of ports that count nothing.
+    Links that went down are left out: what was in flight is gone. So are hops of ports that count nothing. If only
+    acknowledgements are lost, no RDMA device reports it: then a link must lose packets again and again, or many.
     """
     changed = {change.port for change in facts.links if not change.up} | facts.down
-    more = 0 if is_resent(facts) else _QUIET
+    resent = is_resent(facts)
     for hop in _counted_hops(facts, kind):
+        more = 0 if resent or hop.losses else _QUIET
         if hop.missing > hop.slack + more and not changed & set(hop.place.split("--")):
             yield hop
 
@@ -136,7 +138,7 @@ def at_hops(facts: WindowFacts, kind: HopKind) -> Iterator[Location]:
         if kind is not HopKind.NIC_RX or lost >= _FEW:
             yield _located(facts, hop, PacketEffect.VANISH, lost, _VANISHES[kind])
     for hop in _counted_hops(facts, HopKind.LINK) if kind is HopKind.LINK else ():
-        if hop.surplus > _QUIET:
+        if hop.surplus > (0 if hop.gains else _QUIET):
             says = "packets arrive that were not sent into it"
             yield _located(facts, hop, PacketEffect.DUPLICATE, hop.surplus, says)
 

@@ -68,6 +68,34 @@ def test_a_port_that_counts_nothing_neither_loses_nor_duplicates_packets() -> No
     assert not {PacketEffect.VANISH, PacketEffect.DUPLICATE} & {each.effect for each in found.located}
 
 
+@pytest.mark.parametrize(
+    ("lost_at", "answer"),
+    [
+        ((7, 19, 30, 44, 51), "gray-loss"),
+        ((7, 19), "healthy"),
+        ((3, 4, 5, 6, 7), "healthy"),
+        ((7, 19, -25, 30, 44, 51), "healthy"),
+    ],
+    ids=["again and again", "twice", "when traffic begins", "with packets that come later"],
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_acknowledgements_that_a_link_loses_or_duplicates_are_seen_although_nothing_is_sent_again(
+    lost_at: tuple[int, ...], answer: str, sign: int
+) -> None:
+    """5 of 196 in three seconds: a later acknowledgement confirms the same data."""
+    link = "spine1:swp1--leaf1:swp1"
+    away = np.zeros(57, np.int64)
+    for at in lost_at:
+        away[abs(at) :] += sign if at > 0 else -sign
+    entered = np.linspace(0, 196, 57).astype(np.int64)
+    ends = {"tx_packets": 196}, {"rx_packets": 196 - int(away[-1])}
+    lanes = {f"{end}/0": counts for end, counts in zip(link.split("--"), ends, strict=True)}
+    made = facts(lanes, devices={"h5": {"out_of_seq_request": 0}},
+                 hops=(balance(HopKind.LINK, link, entered, entered - away),))  # fmt: skip
+    expected = {"gray-loss": {1: "gray-loss", -1: "link-duplicate"}[sign]}.get(answer, answer)
+    assert first(made) == (expected, () if answer == "healthy" else (link,))
+
+
 def test_one_in_a_thousand_is_seen_in_four_seconds() -> None:
     assert all(balanced(0.001, 0, seed).lost > 0 for seed in (1, 2, 3))
 
