@@ -131,7 +131,7 @@ def is_resent(facts: WindowFacts) -> bool:
 
 def at_hops(facts: WindowFacts, kind: HopKind) -> Iterator[Location]:
     """Yield the hops of a kind at which packets vanish, and the links that deliver more than was sent into them."""
-    if kind in _NICS and not is_resent(facts):
+    if kind in _NICS and not is_resent(facts) and not (kind is HopKind.NIC_RX and _has_only_rdma(facts)):
         return
     for hop in vanishing(facts, kind):
         lost = hop.lost - probes.swept_to(facts, hop.place) if kind is HopKind.NIC_RX else hop.lost
@@ -141,6 +141,17 @@ def at_hops(facts: WindowFacts, kind: HopKind) -> Iterator[Location]:
         if hop.surplus > (0 if hop.gains else _QUIET):
             says = "packets arrive that were not sent into it"
             yield _located(facts, hop, PacketEffect.DUPLICATE, hop.surplus, says)
+
+
+def _has_only_rdma(facts: WindowFacts) -> bool:
+    """Return whether RDMA devices have sent all packets of lossless classes: then others receive all that arrive."""
+    sending = {
+        name for name, port in facts.ports.items()
+        if port.host and any(facts.lane(name, number).tx_packets for number in facts.lossless(name))
+    }  # fmt: skip
+    made = [hop for hop in facts.hops if hop.kind in {HopKind.NIC_TX, HopKind.SWITCH}]
+    known = {hop.place for hop in made if hop.kind is HopKind.NIC_TX}
+    return sending <= known and not any(hop.surplus for hop in made)
 
 
 def _located(facts: WindowFacts, hop: HopBalance, effect: PacketEffect, packets: int, says: str) -> Location:

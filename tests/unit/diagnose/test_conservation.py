@@ -96,6 +96,26 @@ def test_acknowledgements_that_a_link_loses_or_duplicates_are_seen_although_noth
     assert first(made) == (expected, () if answer == "healthy" else (link,))
 
 
+@pytest.mark.parametrize(
+    ("missing", "other", "answer"),
+    [
+        (42, hop(HopKind.NIC_TX, "h5:eth1", 0), ("silent-drop", ("h1:eth1",))),
+        (18, hop(HopKind.NIC_TX, "h5:eth1", 0), ("healthy", ())),
+        (42, hop(HopKind.NIC_TX, "h5:eth1", -42), ("healthy", ())),
+        (42, hop(HopKind.SWITCH, "leaf2", -42), ("healthy", ())),
+        (42, hop(HopKind.NIC_TX, "h6:eth1", 0), ("healthy", ())),
+    ],
+    ids=["lost", "few", "of a program", "of a switch", "of a host without a device"],
+)
+def test_acknowledgements_that_a_host_drops_are_seen_if_all_that_is_lossless_is_of_rdma_devices(
+    missing: int, other: HopBalance, answer: tuple[str, tuple[str, ...]]
+) -> None:
+    """A program may send other packets in a lossless class. They come to a NIC, and not to its RDMA device."""
+    made = facts({"h5:eth1": {"tx_packets": 700}}, devices={"h5": {"out_of_seq_request": 0}},
+                 hops=(hop(HopKind.NIC_RX, "h1:eth1", missing), other))  # fmt: skip
+    assert first(made) == answer
+
+
 def test_one_in_a_thousand_is_seen_in_four_seconds() -> None:
     assert all(balanced(0.001, 0, seed).lost > 0 for seed in (1, 2, 3))
 
