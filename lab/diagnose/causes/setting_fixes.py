@@ -404,7 +404,7 @@ def _of_link(setting: DifferingSetting) -> str:
         "learning": f"type vxlan {'learning' if value == 'yes' else 'nolearning'}",
         **{name: f"{option} {'off' if value == 'yes' else 'on'}" for name, option in _OFF.items()},
         **{name: f"type vxlan {name} {words.get(value, value)}" for name, words in _OF_TUNNELS.items()},
-        **{name: f"type bridge {name} {value}" for name in _OF_BRIDGES},
+        **{name: f"type bridge {name} {_AGEING if value == ABSENT else value}" for name in _OF_BRIDGES},
     }
     if value == ABSENT:
         simple[XDP] = f"{'xdpgeneric' if _XDP_GENERIC.search(setting.value) else 'xdp'} off"
@@ -462,6 +462,8 @@ _OF_BRIDGES: Final = frozenset({
     "hello_time", "max_age",
 })  # fmt: skip
 """Options of a bridge (ip-link(8))."""
+_AGEING: Final = 30_000
+"""Hundredths of a second (IEEE 802.1D-2004 table 7-5): no other option of a bridge is read with some values only."""
 _NUMBERS: Final = {
     "mtu": ("mtu", ""), "queue length": ("txqueuelen", ""), "gso_max_size": ("gso_max_size", "65536"),
     "gso_max_segs": ("gso_max_segs", "65535"), "gro_max_size": ("gro_max_size", "65536"),

@@ -128,6 +128,8 @@ if TYPE_CHECKING:
          "rocelab exec leaf1 -- ip link set bridge type bridge priority 32768"),
         (setting("leaf1", "interface bridge", "ageing_time", "bridge", value="0", expected="30000"),
          "rocelab exec leaf1 -- ip link set bridge type bridge ageing_time 30000"),
+        (setting("leaf1", "interface bridge", "ageing_time", "bridge", value="0", expected="absent"),
+         "rocelab exec leaf1 -- ip link set bridge type bridge ageing_time 30000"),
         (setting("leaf1", "interface bridge", "stp_state", "bridge", value="0", expected="1"),
          "rocelab exec leaf1 -- ip link set bridge type bridge stp_state 1"),
         (setting("leaf1", "port swp3", "dscp_to_priority.26", "swp3", value="0", expected="3"),
