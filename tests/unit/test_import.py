@@ -28,7 +28,7 @@ print(lab.__path__[0], len(names), *failed, sep="\\n")
 
 def test_every_module_imports_without_a_compiler_and_without_compiled_objects(tmp_path: Path) -> None:
     copy = tmp_path / "lab"
-    shutil.copytree(Path(lab.__path__[0]), copy, ignore=shutil.ignore_patterns("*.bpf-*.o", "__pycache__", "shipped"))
+    shutil.copytree(Path(lab.__path__[0]), copy, ignore=shutil.ignore_patterns("*.bpf-*.o", "shipped"))
     environment = {
         "PATH": str(tmp_path / "no-programs"),
         "PYTHONPATH": str(tmp_path),
