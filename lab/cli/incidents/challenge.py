@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random as chance
 import secrets
 import shutil
@@ -87,7 +88,9 @@ def break_(
     fabric, built = fabric_of(topology, verdict_table.tell)
     verdict_table.tell(f"breaking {fabric.name}")
     try:
-        challenge_process.begin(fabric, scenario, path.resolve(), 1 if seed is None else seed, wall_clock.now())
+        challenge_process.begin(
+            fabric, scenario, Path(os.path.realpath(path)), 1 if seed is None else seed, wall_clock.now()
+        )
     except BaseException:
         if built:
             lifecycle.down(fabric.state, tell)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final, NoReturn
 
 from lab.cli.command_line import global_options
-from lab.errors import OperationFailed
+from lab.errors import EnvironmentLacks, OperationFailed, UsageError
 from lab.kernel.process import process
 
 if TYPE_CHECKING:
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 PROGRAM: Final = (sys.executable, "-P", "-m", "lab")
 """The command ``rocelab``. With -P, Python runs no modules of the current folder, which can be any project's."""
+_ERROR: Final = "error: "
+"""What ``lab.cli.kit.output.print_error`` writes before an error."""
+_KINDS: Final = {int(kind.exit_code): kind for kind in (UsageError, OperationFailed, EnvironmentLacks)}
 _GRACE: Final = 10.0
 """Seconds for the child to end; in the VM, the command is not a child of this process."""
 
@@ -33,13 +36,18 @@ class ChildCommand:
     _said: IO[bytes]
 
     def report_end(self) -> NoReturn:
-        """Print the error output of the command, which has ended, and exit with its exit code.
+        """Raise the error of the command, which has ended, after what else it printed. Without one, exit as it did.
 
-        OperationFailed if it has none of its own, because it ended well or was killed.
+        OperationFailed if it has no exit code of its own, because it ended well or was killed.
         """
         code = process.wait(self._process, _GRACE)
         self._said.seek(0)
-        sys.stderr.write(self._said.read().decode(errors="replace"))
+        *lines, last = ["", *self._said.read().decode(errors="replace").splitlines()]
+        kind = _KINDS.get(code) if last.startswith(_ERROR) else None
+        sys.stderr.writelines(f"{line}\n" for line in [*lines[1:], *([] if kind or not last else [last])])
+        if kind is not None:  # with --json, it is the document, too
+            message, colon, remedy = last.removeprefix(_ERROR).rpartition(": ")
+            raise kind(message if colon else remedy, remedy if colon else "")
         if code <= 0:
             why = f": the command that reads them was ended by signal {-code}" if code else ""
             raise OperationFailed(f"the fabric's samples ended{why}", "rocelab ls lists running fabrics")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +29,7 @@ def file_stems(runs: Sequence[Path], reserved: Collection[str] = ()) -> list[str
 
     It is the directory's name, prefixed with as many parent directories as needed to distinguish it from the others.
     """
-    parts = [run.resolve().parts[1:] for run in runs]
+    parts = [Path(os.path.realpath(run)).parts[1:] for run in runs]
     used = set(reserved)
     stems = []
     for own in parts:

@@ -49,7 +49,7 @@ class CallFolder:
 
     def expect(self, path: Path) -> None:
         """Register ``path``, which contains no ``..``, as a file or folder that the user lets the guest write."""
-        self._named[path] = path.resolve()
+        self._named[path] = Path(os.path.realpath(path))
 
     def bring_back(self) -> list[Path]:
         """Copy the named results to the host. Return the host paths of files that are not copied.

@@ -122,7 +122,7 @@ class Handover:
 
     def _word(self, file: NamedFile) -> str:
         path = Path(os.path.normpath(self._here / file.text))
-        real = path.resolve()
+        real = Path(os.path.realpath(path))  # also of a link to itself
         if (is_writable if file.written else is_shared)(self._running, real):
             # The guest cannot follow links of the host (lab/vm/host/isolation.py).
             return str(real) if self._away or Path(file.text).is_absolute() or real != path else file.text

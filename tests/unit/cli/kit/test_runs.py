@@ -41,3 +41,11 @@ def test_a_file_in_place_of_a_recording_is_named_as_it_was_typed(
         read_about(Folder(folder_of("h2.pcapng")))
     Path("recordings/h1.pcapng").mkdir(parents=True)
     assert folder_of("h1.pcapng") == Path("recordings/h1.pcapng")
+
+
+def test_a_link_to_itself_is_no_recording(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to("loop")
+    assert file_stems([loop]) == ["loop"]
+    with pytest.raises(UsageError, match=r"^no recording .*/loop: rocelab record ls"):
+        read_about(Folder(folder_of(str(loop))))
