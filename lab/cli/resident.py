@@ -50,6 +50,8 @@ _WARM: Final = (
     "lab.telemetry.store.parquet",
     "lab.wire.craft.packet_craft",
     "lab.wire.explain.explanation",
+    "numpy.ma",
+    "pyarrow.compute",
     "rich._emoji_codes",
     *SLOW_MODULES,
 )
