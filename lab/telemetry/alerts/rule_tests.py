@@ -155,7 +155,11 @@ def _promtool(file: Path) -> str:
     done = process.run([promtool, "test", "rules", str(file)], check=False, timeout=_TIMEOUT)
     said = done.stdout + done.stderr
     if done.returncode and "got: " not in said:
-        last = [line.strip() for line in said.splitlines() if line.strip()][-1:]
+        lines = [line.strip() for line in said.splitlines() if line.strip()]
+        if panics := [line for line in lines if line.startswith("panic:")]:  # so it does if it cannot write
+            remedy = f"it needs space in {tempfile.gettempdir()}; set TMPDIR for another folder"
+            raise OperationFailed(f"promtool crashed at the test of {file.name}: {printable(panics[0])}", remedy)
+        last = lines[-1:]
         raise OperationFailed(f"promtool rejects the test of {file.name}: {printable(' '.join(last))}")
     return said if done.returncode else ""
 

@@ -90,7 +90,7 @@ class Recorder:
             raise UsageError(f"{hz:g} samples per second are out of range", f"use up to {MOST_HZ:g}")
         choose_links(fabric.topology, captures)
         folder, new = _made(path)
-        with _removed_on_failure(path, new=new):
+        with _removed_on_failure(path, new):
             return cls._begin(folder, fabric, hz, captures, snaplen, parameters or {}, state, audited)
 
     @classmethod
@@ -251,10 +251,13 @@ class Recorder:
             self.record(RecordKind.FORWARDING, ns=ns, nodes=changed)
 
 
-def _made(path: Path) -> tuple[Folder, bool]:
-    """Return an empty folder, and whether it is new; UsageError if it has files, or cannot be made."""
+def _made(path: Path) -> tuple[Folder, list[Path]]:
+    """Return an empty folder, and what is new of it and its parents, the innermost first.
+
+    UsageError if it has files, or cannot be made.
+    """
     with writing(path, "name another folder"):
-        new = not path.exists()
+        new = [folder for folder in (path, *path.parents) if not folder.exists()]
         path.mkdir(parents=True, exist_ok=True)
         if any(path.iterdir()):
             raise UsageError(f"{path} is not empty", "use a new directory for each recording")
@@ -262,8 +265,8 @@ def _made(path: Path) -> tuple[Folder, bool]:
 
 
 @contextmanager
-def _removed_on_failure(path: Path, *, new: bool) -> Iterator[None]:
-    """Remove what a recording that did not begin has left in its folder, so that its name is free again.
+def _removed_on_failure(path: Path, new: Sequence[Path]) -> Iterator[None]:
+    """Remove what a recording that did not begin has left in its folder, and new folders: its name is free again.
 
     A folder that was there before stays, empty: it can be a mount point, or a link.
     """
@@ -276,8 +279,8 @@ def _removed_on_failure(path: Path, *, new: bool) -> Iterator[None]:
                     shutil.rmtree(each, ignore_errors=True)
                 else:
                     each.unlink()
-            if new:
-                path.rmdir()
+            for folder in new:
+                folder.rmdir()
         if isinstance(error, OperationFailed) and error.remedy == _READABLE:
             raise OperationFailed(error.message, "nothing was recorded; name another folder") from error
         raise

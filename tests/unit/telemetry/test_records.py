@@ -84,7 +84,7 @@ def test_a_reason_for_which_the_disk_has_no_room_leaves_the_description(tmp_path
 
 def begin_in(path: Path) -> None:
     folder, new = _made(path)
-    with _removed_on_failure(path, new=new):
+    with _removed_on_failure(path, new):
         (path / "counters").mkdir()
         (path / "recording.json").write_text("{}")
         raise _failed(folder, "No space left on device")
@@ -93,7 +93,14 @@ def begin_in(path: Path) -> None:
 def test_the_name_is_free_again(tmp_path: Path) -> None:
     with pytest.raises(OperationFailed, match="No space left on device: nothing was recorded; name another folder"):
         begin_in(tmp_path / "runs" / "run")
-    assert not (tmp_path / "runs" / "run").exists()
+    assert list(tmp_path.iterdir()) == [], "neither is a folder left that was made for it"
+
+
+def test_a_folder_of_other_recordings_stays(tmp_path: Path) -> None:
+    (tmp_path / "runs" / "other").mkdir(parents=True)
+    with pytest.raises(OperationFailed):
+        begin_in(tmp_path / "runs" / "run")
+    assert [each.name for each in (tmp_path / "runs").iterdir()] == ["other"]
 
 
 def test_an_empty_folder_stays_and_is_empty(tmp_path: Path) -> None:

@@ -498,3 +498,16 @@ def test_too_many_scrapes_no_promtool_and_broken_rules(tmp_path: Path, monkeypat
     monkeypatch.setattr(process, "which", lambda _name: None)
     with pytest.raises(EnvironmentLacks, match="program promtool not found"):
         evaluate(recording, EVERY)
+
+
+def test_a_promtool_that_crashes_is_no_broken_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """promtool 2 does so on a full disk: what it prints last is a line of its own source."""
+    crashing = tmp_path / "promtool"
+    lines = "panic: nil pointer dereference", "goroutine 1:", "main.go:281 +0x77ed"
+    crashing.write_text("\n".join(["#!/bin/sh", *(f"echo '{line}' >&2" for line in lines), "exit 2", ""]))
+    crashing.chmod(0o755)
+    monkeypatch.setattr(process, "find_tool", lambda *_: str(crashing))
+    with pytest.raises(OperationFailed) as raised:
+        rule_tests._promtool(tmp_path / "run.test.yml")
+    assert raised.value.message == "promtool crashed at the test of run.test.yml: panic: nil pointer dereference"
+    assert "TMPDIR" in raised.value.remedy
