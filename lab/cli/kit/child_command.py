@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PROGRAM: Final = (sys.executable, "-P", "-m", "lab")
 """The command ``rocelab``. With -P, Python runs no modules of the current folder, which can be any project's."""
 _ERROR: Final = "error: "
-"""What ``lab.cli.kit.output.print_error`` writes before an error."""
+"""The word that ``lab.cli.kit.output.print_error`` writes before an error."""
 _KINDS: Final = {int(kind.exit_code): kind for kind in (UsageError, OperationFailed, EnvironmentLacks)}
 _GRACE: Final = 10.0
 """Seconds for the child to end; in the VM, the command is not a child of this process."""
