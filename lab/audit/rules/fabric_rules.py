@@ -18,6 +18,7 @@ from lab.audit.rules.address_rules import (
     of_router_ids,
     of_unused_addresses,
 )
+from lab.audit.rules.bridge_entries import of_bridge_entries
 from lab.audit.rules.port_rules import of_links, of_port, of_sharing
 from lab.audit.rules.port_vlans import of_gateway_addresses, of_removed_ports, of_roots, of_vlans
 from lab.audit.rules.route_rules import (
@@ -65,5 +66,5 @@ def of_rules(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
         *of_router_ids(state, placement), *of_macs(state, placement), *of_missing_addresses(state, placement),
         *of_fewer_addresses(state, placement), *of_prefix_lengths(state, placement), *of_vlans(state, placement),
         *of_gateway_addresses(state, placement), *of_removed_ports(state, placement), *of_roots(state, placement),
-        *of_sharing(state, placement),
+        *of_sharing(state, placement), *of_bridge_entries(state, placement),
     ]  # fmt: skip
