@@ -2,15 +2,16 @@
 
 ::
 
-    LabError                  exit code
-    +-- UsageError            2   the request is not possible or not valid
-    |   +-- InvalidInput      2   a file or value that breaks rules; carries all problems at once
-    +-- EnvironmentLacks      4   the machine lacks something that this needs
-    |   +-- FabricBusy        4   another rocelab command holds the fabric
-    +-- Interrupted         130   Ctrl-C, or a signal that ends rocelab
-    +-- OperationFailed       1   the operation was valid, and failed
-        +-- CommandFailed     1   an external program exited with an error
-        +-- NotConverged      1   the fabric did not converge in time
+    ExpectedError                 exit code
+    +-- Interrupted             130   Ctrl-C, or a signal that ends rocelab
+    +-- LabError
+        +-- UsageError            2   the request is not possible or not valid
+        |   +-- InvalidInput      2   a file or value that breaks rules; carries all problems at once
+        +-- EnvironmentLacks      4   the machine lacks something that this needs
+        |   +-- FabricBusy        4   another rocelab command holds the fabric
+        +-- OperationFailed       1   the operation was valid, and failed
+            +-- CommandFailed     1   an external program exited with an error
+            +-- NotConverged      1   the fabric did not converge in time
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-class LabError(Exception):
+class ExpectedError(BaseException):
     """An error with a one-line message: the object, what is wrong with it, and the remedy."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.FAIL
@@ -60,6 +61,16 @@ class LabError(Exception):
             "remedy": self.remedy,
             "exit_code": int(self.exit_code),
         }
+
+
+class Interrupted(ExpectedError):
+    """Ctrl-C, or a signal that ends rocelab. Code that goes on after a LabError does not go on after this."""
+
+    exit_code = ExitCode.INTERRUPTED
+
+
+class LabError(ExpectedError, Exception):
+    """An operation that rocelab refuses, or that failed."""
 
 
 class UsageError(LabError):
@@ -127,12 +138,6 @@ class EnvironmentLacks(LabError):
 
 class FabricBusy(EnvironmentLacks):
     """Another rocelab command holds the fabric."""
-
-
-class Interrupted(LabError):
-    """Ctrl-C, or a signal that ends rocelab."""
-
-    exit_code = ExitCode.INTERRUPTED
 
 
 class OperationFailed(LabError):

@@ -18,8 +18,8 @@ from lab.cli.command_registry import find_command
 from lab.cli.kit.output import JsonStream, end_unread, guard_output, print_error, print_json
 from lab.cli.kit.recorded_command import recorded
 from lab.cli.typer_internals import MisusedCommand, NoArgsIsHelpError
-from lab.errors import EnvironmentLacks, ExitCode, Interrupted, LabError, UsageError
-from lab.kernel.process.signals import outside_contexts
+from lab.errors import EnvironmentLacks, ExitCode, ExpectedError, Interrupted, UsageError
+from lab.kernel.process.signals import outside_contexts, send_lost_again
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,6 +74,7 @@ def main() -> None:
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, outside_contexts(_interrupt))
+    send_lost_again(Interrupted)
     guard_output()
     try:
         try:
@@ -104,7 +105,7 @@ def _run() -> NoReturn:
         except MisusedCommand as misuse:
             invocation.refused = misuse.ctx
             raise _usage_error(misuse, invocation) from misuse
-    except (LabError, PermissionError) as error:
+    except (ExpectedError, PermissionError) as error:
         if invocation.debug or (isinstance(error, PermissionError) and os.geteuid() == 0):
             raise
         if isinstance(error, PermissionError):

@@ -13,7 +13,9 @@ from lab.errors import (
     CommandFailed,
     EnvironmentLacks,
     ExitCode,
+    ExpectedError,
     FabricBusy,
+    Interrupted,
     InvalidInput,
     LabError,
     NotConverged,
@@ -42,6 +44,14 @@ from lab.units import parse_rate, parse_size, parse_time
 def test_exit_codes(error: LabError, code: ExitCode) -> None:
     assert error.exit_code is code
     assert isinstance(error, LabError)
+
+
+def test_code_that_goes_on_after_an_error_does_not_go_on_after_ctrl_c() -> None:
+    """About thirty places leave out what a LabError hides, such as an answer of a daemon that is dead."""
+    error: BaseException = Interrupted("ended by SIGINT")
+    assert isinstance(error, ExpectedError)
+    assert error.exit_code is ExitCode.INTERRUPTED
+    assert not isinstance(error, Exception)
 
 
 def test_the_remedy_follows_the_message() -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
     from rich.console import ConsoleOptions, RenderableType
 
-    from lab.errors import LabError
+    from lab.errors import ExpectedError
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
@@ -135,7 +135,7 @@ class JsonStream:
     begun = False
 
 
-def print_error(error: LabError) -> None:
+def print_error(error: ExpectedError) -> None:
     """Print an error on a line of standard error. If that cannot be written either, the exit code still says it."""
     with contextlib.suppress(OSError):
         stderr.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -23,6 +24,8 @@ _deferred: Final[list[int]] = []
 
 A child process has no timer, and none of these.
 """
+_latest: Final[list[int]] = []
+"""The last signal that raised an error."""
 os.register_at_fork(after_in_child=_deferred.clear)
 
 
@@ -50,11 +53,30 @@ def outside_contexts(handle: Callable[[int], NoReturn]) -> Callable[[int, FrameT
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         if not _is_in_context(frame):
+            _latest[:] = [number]
             handle(number)
         _deferred.append(number)
         _send_soon()
 
     return on_signal
+
+
+def send_lost_again(kind: type[BaseException]) -> None:
+    """Have a signal sent again if its error, of this kind, was raised where Python cannot pass it on.
+
+    That is in destructors, in callbacks of weak references and of C code, and thus in any import: Python prints
+    "Exception ignored", and goes on.
+    """
+    others = sys.unraisablehook
+
+    def on_unraisable(lost: sys.UnraisableHookArgs) -> None:
+        if not isinstance(lost.exc_value, kind):
+            others(lost)
+        elif _latest:
+            _deferred.append(_latest[0])
+            _send_soon()
+
+    sys.unraisablehook = on_unraisable
 
 
 def _is_in_context(frame: FrameType | None) -> bool:

@@ -11,7 +11,7 @@ import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from lab.errors import Interrupted, LabError, OperationFailed, UsageError
+from lab.errors import ExpectedError, Interrupted, OperationFailed, UsageError
 from lab.faults.ledger import Holder
 from lab.kernel.process import cgroup, process
 from lab.kernel.process.signals import received
@@ -172,7 +172,7 @@ def _attend(
             finally:
                 stage.restore()
         why = ""
-    except LabError as error:
+    except ExpectedError as error:
         why = str(error)
         raise
     finally:

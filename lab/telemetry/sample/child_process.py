@@ -17,11 +17,13 @@ import traceback
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.errors import LabError, OperationFailed, UsageError
+from lab.errors import ExpectedError, OperationFailed, UsageError
 from lab.kernel.process import process, signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from lab.errors import LabError
 
 _LONGEST: Final = 1 << 20
 _AT_ONCE: Final = 1e-3
@@ -129,7 +131,7 @@ def _be_child(control: Control, work: Callable[[Control], None], keep: set[int])
         _close_all_but(keep)
         work(control)
         code = 0
-    except LabError as error:
+    except ExpectedError as error:
         usage = isinstance(error, UsageError)
         control.say({"error": str(error), "message": error.message, "remedy": error.remedy, "usage": usage})
     except BaseException:  # noqa: BLE001 - it must not return into the parent's code

@@ -191,3 +191,30 @@ def test_a_signal_at_any_moment_leaves_nothing_that_a_class_started(at: int) -> 
         except KeyboardInterrupt:
             sys.setprofile(None)
     assert not started
+
+
+class Destroyed:
+    """An object whose destructor a signal interrupts."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_signal_whose_error_a_destructor_loses_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other errors of destructors are printed as ever."""
+    others: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: others.append(lost.exc_value))
+    signals.send_lost_again(KeyboardInterrupt)
+
+    def outlive_it() -> None:
+        last = time.monotonic() + PATIENCE
+        Destroyed()
+        while time.monotonic() < last:
+            pass
+
+    with interruptible(signal.SIGTERM), pytest.raises(KeyboardInterrupt):
+        outlive_it()
+    assert others == []
+    monkeypatch.setattr(Destroyed, "__del__", lambda _: [].pop())
+    Destroyed()
+    assert [type(each) for each in others] == [IndexError]
