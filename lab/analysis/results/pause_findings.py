@@ -120,15 +120,17 @@ def _classes(ports: Sequence[PausedPort]) -> str:
     return f"priorities {', '.join(others)} and {last}" if others else f"priorities {last}"
 
 
-def _xoffs(ports: Sequence[PausedPort]) -> str:
-    """Return the number of XOFFs in words; that of each class if they are equal, as in frames for several classes."""
-    numbers: Counter[int | None] = Counter()
+def _frames(ports: Sequence[PausedPort]) -> tuple[str, int, str]:
+    """Return the numbers of XOFFs, in words, and XONs: of each class if they are equal, as in frames for several."""
+    xoff, xon = Counter[int | None](), Counter[int | None]()
     for port in ports:
-        numbers[port.cls] += port.xoff
-    first, *others = numbers.values()
-    if others and {*others} == {first}:
-        return f"{counted(first, 'XOFF')} each"
-    return counted(numbers.total(), "XOFF")
+        xoff[port.cls] += port.xoff
+        xon[port.cls] += port.xon
+    numbers = {(xoff[cls], xon[cls]) for cls in xoff}
+    if len(xoff) > 1 and len(numbers) == 1:
+        ((off, on),) = numbers
+        return counted(off, "XOFF"), on, " each"
+    return counted(xoff.total(), "XOFF"), xon.total(), ""
 
 
 def _paused(
@@ -142,9 +144,10 @@ def _paused(
     share = f"{worst.least / facts.seconds:.0%} of the capture"
     what = f"{_classes(ports)} paused for {at_least}{format_time(worst.least)}, {share}"
     if storm:
+        xoffs, _, each = _frames(ports)
         return of_links(
             places,
-            f"{what}{bound}, by {_xoffs(ports)} and no XON",
+            f"{what}{bound}, by {xoffs}{each} and no XON",
             "a PFC storm: the sender pauses its peer again and again and never resumes it; look for a receiver or"
             " NIC that hangs, and for a PFC watchdog",
         )
@@ -154,11 +157,11 @@ def _paused(
 def _not_judged(facts: AnalysisFacts, places: Collection[str], ports: Sequence[PausedPort]) -> CaptureFinding:
     worst = max(ports, key=lambda port: port.most)
     share = f", {worst.most / facts.seconds:.0%} of the capture" if facts.seconds else ""
-    xon = sum(port.xon for port in ports)
+    xoffs, xon, each = _frames(ports)
     known = worst.paused is not None and worst.paused == worst.most
     return of_links(
         places,
-        f"{_classes(ports)} paused by {_xoffs(ports)} and {xon} XON, "
+        f"{_classes(ports)} paused by {xoffs} and {xon} XON{each}, "
         f"between {format_time(worst.least)} and {format_time(worst.most)}{share}",
         "the capture is too short for a verdict: capture for longer"
         if known or not facts.seconds

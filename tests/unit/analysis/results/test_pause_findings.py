@@ -149,6 +149,15 @@ def test_one_moment_is_too_short_to_judge() -> None:
     assert only(at_times([(0, STORM)])).unjudged
 
 
+@pytest.mark.parametrize(("classes", "each"), [([3], ""), ([3, 4], " each"), ([3, 5], " each")])
+def test_what_is_not_judged_counts_the_frames_of_each_class(classes: Sequence[int], each: str) -> None:
+    quanta = (0xFFFF, 0xFFFF, 0)
+    events = [(n * MS, packets.pause(dict.fromkeys(classes, quanta[n % 3]))) for n in range(30)]
+    finding = only(at_times(events))
+    assert finding.unjudged
+    assert f"by 20 XOFFs and 10 XON{each}," in finding.what
+
+
 def test_a_storm_of_global_pause_stops_all_classes() -> None:
     facts = at_times([(n * 10 * US, global_pause(0xFFFF)) for n in range(4)])
     told = [finding.what for finding in facts.findings]
