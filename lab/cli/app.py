@@ -15,7 +15,7 @@ from lab import __version__
 from lab.cli.command_groups import Commands
 from lab.cli.command_line import Invocation
 from lab.cli.command_registry import find_command
-from lab.cli.kit.output import JsonStream, end_unread, guard_output, print_error, print_json
+from lab.cli.kit.output import JsonStream, discard_output, end_unread, guard_output, print_error, print_json
 from lab.cli.kit.recorded_command import recorded
 from lab.cli.typer_internals import MisusedCommand, NoArgsIsHelpError
 from lab.errors import EnvironmentLacks, ExitCode, ExpectedError, Interrupted, UsageError
@@ -81,7 +81,7 @@ def main() -> None:
             with recorded():
                 _run()
         finally:
-            sys.stdout.flush()
+            _flush()
     except EnvironmentLacks as error:  # of the last output
         print_error(error)
         sys.exit(error.exit_code)
@@ -91,6 +91,16 @@ def main() -> None:
         if isinstance(ended.__context__, BrokenPipeError):  # Typer's own exit code for it is 1
             end_unread()
         raise
+
+
+def _flush() -> None:
+    """Write the last output. If that is interrupted, it is discarded: Python would wait for its reader at exit."""
+    try:
+        sys.stdout.flush()
+    except Interrupted as error:
+        discard_output()
+        print_error(error)
+        sys.exit(error.exit_code)
 
 
 def _run() -> NoReturn:

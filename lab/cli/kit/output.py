@@ -67,11 +67,11 @@ class _SafeConsole(Console):
 
 def end_unread() -> NoReturn:
     """Exit silently because the reader of standard output is gone."""
-    _discard_output()
+    discard_output()
     sys.exit(BROKEN_PIPE)
 
 
-def _discard_output() -> None:
+def discard_output() -> None:
     """Send the rest of standard output, and what is still buffered, nowhere."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
@@ -92,7 +92,7 @@ class _StandardOutput(FileIO):
         except BrokenPipeError:
             raise
         except OSError as error:
-            _discard_output()
+            discard_output()
             raise EnvironmentLacks(
                 f"cannot write standard output: {error.strerror}", "redirect it to another file or disk"
             ) from error
@@ -101,7 +101,7 @@ class _StandardOutput(FileIO):
 def guard_output() -> None:
     """Make failures to write standard output errors of rocelab. A closed one discards what is written."""
     if sys.stdout is None:
-        _discard_output()
+        discard_output()
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - for the process's life
     elif type(sys.stdout) is TextIOWrapper and sys.stdout.fileno() == 1:
         sys.stdout.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
@@ -26,6 +27,8 @@ A child process has no timer, and none of these.
 """
 _latest: Final[list[int]] = []
 """The last signal that raised an error."""
+_exiting: Final = threading.Event()
+"""Set when Python begins to exit."""
 os.register_at_fork(after_in_child=_deferred.clear)
 
 
@@ -83,7 +86,17 @@ def _is_in_context(frame: FrameType | None) -> bool:
     return frame is not None and (frame.f_code.co_filename == _CONTEXTLIB or frame.f_code.co_name in _METHODS)
 
 
+@atexit.register
+def _stop_sending() -> None:
+    """Send no signal again while Python exits: it has given SIGALRM back by then, which would kill the process."""
+    _exiting.set()
+    if _deferred:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 def _send_soon() -> None:
+    if _exiting.is_set():
+        return
     signal.signal(signal.SIGALRM, _on_alarm)
     signal.setitimer(signal.ITIMER_REAL, _SOON)
 

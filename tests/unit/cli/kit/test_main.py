@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import termios
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -203,6 +205,35 @@ def test_ctrl_c_while_rocelab_is_imported_shows_no_traceback() -> None:
         [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False, timeout=120
     )
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+UNREAD = """
+from lab.cli import app
+app.app = lambda **_: print("x" * 6000)
+app.main()
+"""
+"""More than a small pipe holds, and less than Python's buffer: it is written when the command has ended."""
+
+
+def test_ctrl_c_while_the_last_output_waits_for_its_reader_is_a_line() -> None:
+    """A pager that is stopped does not read."""
+    reader, writer = os.pipe()
+    try:
+        size = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+        argv = [sys.executable, "-c", UNREAD]
+        with subprocess.Popen(argv, stdout=writer, stderr=subprocess.PIPE, text=True) as child:
+            held = bytearray(4)
+            while int.from_bytes(held, sys.byteorder) < size and child.poll() is None:
+                fcntl.ioctl(reader, termios.FIONREAD, held)
+            child.send_signal(signal.SIGINT)
+            try:
+                said = child.communicate(timeout=60)[1]
+            finally:
+                child.kill()
+        assert (child.returncode, said) == (130, "error: ended by SIGINT\n")
+    finally:
+        os.close(reader)
+        os.close(writer)
 
 
 @pytest.mark.parametrize(

@@ -229,3 +229,41 @@ def test_a_signal_whose_error_a_destructor_loses_is_sent_again(monkeypatch: pyte
     monkeypatch.setattr(Destroyed, "__del__", lambda _: [].pop())
     Destroyed()
     assert [type(each) for each in others] == [IndexError]
+
+
+EXITING = """
+import atexit, signal, sys, time
+
+def lose():
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt as error:
+        sys.unraisablehook(type("Lost", (), {"exc_value": error}))
+
+def interrupt(number):
+    raise KeyboardInterrupt(number)
+
+class Slow:
+    now = time.monotonic
+    def __del__(self):
+        last = Slow.now() + 0.1
+        while Slow.now() < last:
+            pass
+
+if sys.argv[1] == "late":
+    atexit.register(lose)
+from lab.kernel.process import signals
+if sys.argv[1] == "early":
+    atexit.register(lose)
+signal.signal(signal.SIGINT, signals.outside_contexts(interrupt))
+signals.send_lost_again(KeyboardInterrupt)
+signals.slow = Slow()
+"""
+
+
+@pytest.mark.parametrize("when", ["early", "late"])
+def test_a_signal_whose_error_is_lost_while_python_exits_does_not_kill(when: str) -> None:
+    """Python gives SIGALRM back when it exits: the signal's timer would kill the process then."""
+    argv = [sys.executable, "-c", EXITING, when]
+    ended = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")
