@@ -35,7 +35,8 @@ from lab.telemetry.record.recorder import Recorder
 from lab.telemetry.store.recording_folder import RecordKind
 from tests.bench.hidden import score
 from tests.bench.hidden.grammar import FABRICS, drawn, fabric_of, topology_text
-from tests.bench.hidden.hidden_fault import Command, CraftedFrames, Injected
+from tests.bench.hidden.hidden_fault import Command, CraftedFrames, Harm, Injected
+from tests.bench.hidden.struck import struck_packets
 from tests.bench.seed_results import SeedResults
 from tests.fabric.command import argv, rocelab
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from lab.backends.backend import Fabric
+    from lab.faults.ledger import Entry
     from tests.bench.hidden.hidden_fault import Action, HiddenFault
 
 _BACK: Final = 20.0
@@ -115,11 +117,11 @@ def _played(output: Path, seed: int) -> dict[str, Any]:
     folder = fresh(output, f"hidden-{seed:04}")
     stderr.print(f"seed {seed}, {name}: {fault}", markup=False, highlight=False, soft_wrap=True)
     told = {"seed": seed, "fabric": name, **fault.truth()}
-    refused = ""
+    refused, struck = "", None
     with Recorder.begin(folder, open_fabric(name), parameters={"hidden": told}) as recorder:
         stage = Stage(recorder.fabric, recorder, seed, lambda _: None)
         try:
-            _drive(stage, fault, random.Random(-seed))
+            struck = _drive(stage, fault, random.Random(-seed))
         except LabError as error:
             refused = str(error)
             stderr.print(f"  refused: {refused}", markup=False, highlight=False, soft_wrap=True)
@@ -128,23 +130,30 @@ def _played(output: Path, seed: int) -> dict[str, Any]:
     if fault.needs_rebuild or not is_back(open_fabric(name), fault):
         rocelab("down", "--fabric", name)
         _build(name)
-    return {**told, "recording": folder.name, "refused": refused}
+    if struck == 0:
+        told["harm"] = Harm.NOTHING.value
+    return {**told, "recording": folder.name, "refused": refused, "struck": struck}
 
 
-def _drive(stage: Stage, fault: HiddenFault, chance: random.Random) -> None:
-    """Transfer, break, transfer; how long each takes is drawn, too."""
+def _drive(stage: Stage, fault: HiddenFault, chance: random.Random) -> int | None:
+    """Transfer, break, transfer; how long each takes is drawn, too.
+
+    Return the packets that disturbances met; None if the fault is none, or not only that.
+    """
     keep_settings(stage)
     with contextlib.ExitStack() as undone, stage.writing(*fault.pairs, qps=fault.qps):
         with stage.phase("baseline"):
             stage.hold(chance.uniform(1.5, 2.5))
         with stage.phase("inject"):
-            for action in fault.actions:
-                undone.enter_context(done(stage, action))
+            entries = [undone.enter_context(done(stage, action)) for action in fault.actions]
             stage.hold(RESENT)
             keep_settings(stage)
         with stage.phase("observe"):
             stage.hold(chance.uniform(2.5, 4))
+        counts = [struck_packets(stage.fabric, entry) if entry else None for entry in entries]
         undone.close()
+    known = [each for each in counts if each is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def keep_settings(stage: Stage) -> None:
@@ -153,18 +162,21 @@ def keep_settings(stage: Stage) -> None:
 
 
 @contextlib.contextmanager
-def done(stage: Stage, action: Action) -> Iterator[None]:
-    """Apply an action for a block. Commands are not recorded: a diagnosis would read them."""
+def done(stage: Stage, action: Action) -> Iterator[Entry | None]:
+    """Apply an action for a block, and yield the fault if it is one of rocelab's.
+
+    Commands are not recorded: a diagnosis would read them.
+    """
     if isinstance(action, Injected):
         entry = stage.inject(action.kind, action.place, **action.parameters)
-        yield
+        yield entry
         stage.heal(entry)
     elif isinstance(action, CraftedFrames):
         words = argv("craft", *action.words, "--fabric", stage.fabric.name)
         silent = subprocess.DEVNULL
         with subprocess.Popen(words, stdin=silent, stdout=silent, stderr=silent) as sender:
             try:
-                yield
+                yield None
                 if sender.poll() is not None:
                     raise OperationFailed(f"{action} ended with exit code {sender.returncode}", "run it by hand")
             finally:
@@ -173,11 +185,11 @@ def done(stage: Stage, action: Action) -> Iterator[None]:
         yield from _run(stage.fabric, action)
 
 
-def _run(fabric: Fabric, command: Command) -> Iterator[None]:
+def _run(fabric: Fabric, command: Command) -> Iterator[Entry | None]:
     namespace = fabric.namespace(command.node)
     namespace.run(command.argv, timeout=30)
     try:
-        yield
+        yield None
     finally:
         if command.undo:
             namespace.run(command.undo, timeout=30)
