@@ -27,6 +27,8 @@ _OFTEN: Final = 3
 """The fewest times at which a link loses packets, for a loss that nothing else shows."""
 _APART: Final = 0.25
 """Share of the samples between the first and the last of them, at least."""
+_STEADY: Final = 1.5
+"""Ratio of the packets of one half of a window to those of the other, at most, at a steady rate."""
 _CERTAIN: Final = 0.5
 """Packets: less than one."""
 
@@ -99,7 +101,8 @@ def balance(kind: HopKind, place: str, entered: NDArray[np.int64], left: NDArray
         slack = min(slack, _CERTAIN + 2 * fall)
     held, samples, losses, gains = 0.0, 0, 0, 0
     if kind is HopKind.LINK and len(open_packets) >= _MANY:
-        losses, gains = _rises(open_packets), _rises(-open_packets)
+        if _is_steady(entered):
+            losses, gains = _rises(open_packets), _rises(-open_packets)
         usual = np.sort(open_packets)[: len(open_packets) - int(_PAUSES * len(open_packets))]
         held, samples = float(np.maximum(0, usual - max(0, int(usual[_LOWEST]))).mean()), len(usual)
     return HopBalance(
@@ -108,10 +111,20 @@ def balance(kind: HopKind, place: str, entered: NDArray[np.int64], left: NDArray
     )  # fmt: skip
 
 
+def _is_steady(entered: NDArray[np.int64]) -> bool:
+    """Return whether about as many packets entered a link in both halves of a window.
+
+    The faster they come, the more a link with delay holds.
+    """
+    middle = len(entered) // 2
+    first, second = int(entered[middle] - entered[0]), int(entered[-1] - entered[middle])
+    return max(first, second) <= _STEADY * min(first, second)
+
+
 def _rises(packets: NDArray[np.int64]) -> int:
     """Return how often a number of packets rises, if it never falls and does not only rise for a short time; else 0.
 
-    Packets in flight come and go. Their number rises without a fall only when traffic begins.
+    Packets in flight come and go. At a steady rate, their number rises without a fall only when traffic begins.
     """
     steps = np.diff(packets)
     rises = np.flatnonzero(steps)

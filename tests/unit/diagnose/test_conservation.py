@@ -96,6 +96,20 @@ def test_acknowledgements_that_a_link_loses_or_duplicates_are_seen_although_noth
     assert first(made) == (expected, () if answer == "healthy" else (link,))
 
 
+@pytest.mark.parametrize("rates", [(100, 20_000), (20_000, 100)], ids=["faster and faster", "slower and slower"])
+@pytest.mark.parametrize("delay", [0.001, 0.005])
+def test_a_long_link_whose_traffic_changes_its_rate_loses_nothing(rates: tuple[float, float], delay: float) -> None:
+    """What is in flight grows and shrinks with the rate, without ever turning back."""
+    chance = np.random.default_rng(7)
+    for samples in (20, 40, 80):
+        for _ in range(50):
+            now = np.linspace(*rates, samples)
+            entered = np.cumsum(now * 3 / samples).astype(np.int64)
+            flying = (now * delay + chance.uniform()).astype(np.int64)
+            found = balance(HopKind.LINK, "a--b", entered, entered - flying)
+            assert (found.losses, found.gains) == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("missing", "other", "answer"),
     [
