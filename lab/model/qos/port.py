@@ -82,7 +82,8 @@ class GroupQos:
 
         A dynamic threshold can fall below a fixed XON while other groups fill the pool. A static threshold becomes
         ``reserved`` when the pool is exhausted. Half of the threshold, or half of ``reserved`` plus the free pool,
-        leaves enough hysteresis: a pause does not end while the next packet would trigger another.
+        leaves enough hysteresis: a pause does not end while the next packet would trigger another. The port also
+        waits until the group's headroom is empty.
         """
         most = self.threshold(free) if self.alpha is not None else self.reserved + max(free, 0)
         return min(self.xon, most // 2)

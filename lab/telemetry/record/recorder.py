@@ -258,7 +258,13 @@ def _made(path: Path) -> tuple[Folder, list[Path]]:
     """
     with writing(path, "name another folder"):
         new = [folder for folder in (path, *path.parents) if not folder.exists()]
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            for folder in new:
+                with suppress(OSError):  # the innermost was not made
+                    folder.rmdir()
+            raise
         if any(path.iterdir()):
             raise UsageError(f"{path} is not empty", "use a new directory for each recording")
     return Folder(path), new

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from lab.errors import InvalidInput, OperationFailed
+from lab.errors import InvalidInput, OperationFailed, UsageError
 from lab.telemetry.record.recorder import Recorder, _failed, _made, _removed_on_failure
 from lab.telemetry.store.recording_folder import Folder, RecordKind, note_failure, read_lines, read_records
 
@@ -132,3 +132,9 @@ def test_a_file_stays(tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"cannot write .*file: File exists"):
         begin_in(tmp_path / "file")
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_folder_that_cannot_be_made_leaves_none_of_its_parents(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="name another folder"):
+        _made(tmp_path / "new" / "parents" / ("n" * 300))
+    assert not any(tmp_path.iterdir())
