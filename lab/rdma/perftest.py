@@ -157,7 +157,7 @@ def prepare(
     Their output goes to files in ``folder``.
     """
     tool = _tool(test.verb, kind)
-    common = [*_waiting(kind), tool, "--CPU-freq", "--size", str(test.size), "--tclass", str(test.tclass)]
+    common = [*_waiting(test), tool, "--CPU-freq", "--size", str(test.size), "--tclass", str(test.tclass)]
     common += ["--qp-timeout", str(test.timeout), *options]
     if test.mtu is not None:
         common += ["--mtu", str(test.mtu)]
@@ -169,12 +169,15 @@ def prepare(
     ]
 
 
-def _waiting(kind: str) -> list[str]:
+def _waiting(test: BandwidthTest | LatencyTest) -> list[str]:
     """Return the words before a program by which its empty polls are cheap to emulate; none outside virtual time.
 
-    A latency test waits for the completion itself, and gets none.
+    A latency test waits for the completion itself, and gets none. Neither does a test with a pace: perftest looks
+    between two polls whether its next message is due, and would begin each up to 10 us late.
     """
-    if kind != "bw" or time_source.lives_in() != time_source.VIRTUAL or not _POLL_GENTLY.is_file():
+    if isinstance(test, LatencyTest) or test.pace is not None:
+        return []
+    if time_source.lives_in() != time_source.VIRTUAL or not _POLL_GENTLY.is_file():
         return []
     return ["env", f"LD_PRELOAD={_POLL_GENTLY}"]
 

@@ -276,15 +276,21 @@ def test_programs_sleep_where_they_would_take_each_other_s_cpu(
     assert perftest.takes_turns([PAIR] * pairs, verb) is turns
 
 
-def test_only_bandwidth_tests_in_virtual_time_poll_gently(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty poll takes 10 us longer then, which a latency would include. An old image has no such library."""
+def test_only_bandwidth_tests_without_a_pace_poll_gently_in_virtual_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty poll takes 10 us longer then, which a latency or a pace would include. An old image has no library."""
     library = tmp_path / "library"
     monkeypatch.setattr(perftest, "_POLL_GENTLY", library)
-    words = []
+    write = Verb.WRITE
+    asked: tuple[BandwidthTest | LatencyTest, ...] = (
+        LatencyTest(verb=write), BandwidthTest(verb=write, pace=500), BandwidthTest(verb=write),
+    )  # fmt: skip
+    words: list[list[str]] = []
     for exists in (False, True):
         if exists:
             library.touch()
         for time in (time_source.HOST, time_source.VIRTUAL):
             monkeypatch.setattr(time_source, "lives_in", lambda time=time: time)
-            words += [perftest._waiting(kind) for kind in ("lat", "bw")]
-    assert words == [*[[]] * 7, ["env", f"LD_PRELOAD={library}"]]
+            words += map(perftest._waiting, asked)
+    assert words == [*[[]] * 11, ["env", f"LD_PRELOAD={library}"]]
