@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "buffer.h"
+#include "simulation.h"
 
 #define PORTS 4
 #define QUEUES 2
@@ -33,7 +34,6 @@
 #define REACTION 50000 /* ns */
 #define IN_STACK 4 /* packets of one peer */
 #define STACK 15000 /* ns that a packet spends in the stack at most */
-#define ENTRIES 64
 #define NEVER (~0ull)
 
 struct packet {
@@ -47,7 +47,7 @@ static struct peer {
 	__u64 next; /* its next packet's transmission begins, if it is not paused then */
 	__u64 sends_until, reverse_free; /* of a burst; and the switch has ended its frame to the peer */
 	__u64 obeys_at; /* the last PFC frame */
-	bool paused, is_to_pause, sent_xoff;
+	bool paused, is_to_pause;
 	struct packet stack[IN_STACK];
 	__u32 in_stack, target, share_of_short;
 } peers[PORTS];
@@ -58,29 +58,8 @@ static struct queue {
 	__u64 free_at, paused_until;
 } queues[QUEUES];
 
-static __u64 now, random_state, packets, pauses;
+static __u64 now, packets, pauses;
 static struct rl_node *node;
-
-static __u32 up_to(__u32 most)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (__u32)(random_state >> 11) % most;
-}
-
-void *sim_lookup(void *map, size_t size, __u32 key)
-{
-	static struct { void *map; char *memory; } arrays[8];
-
-	for (int i = 0; i < 8 && key < ENTRIES; i++) {
-		if (!arrays[i].map)
-			arrays[i].map = map, arrays[i].memory = calloc(ENTRIES, size);
-		if (arrays[i].map == map)
-			return arrays[i].memory + key * size;
-	}
-	abort();
-}
 
 __u64 bpf_ktime_get_ns(void)
 {
@@ -113,7 +92,6 @@ static void send_pfc(struct peer *peer, bool xoff)
 	if (obeys_at > peer->obeys_at)
 		peer->obeys_at = obeys_at;
 	peer->is_to_pause = xoff;
-	peer->sent_xoff |= xoff;
 }
 
 static void arrive(struct peer *peer)
@@ -284,7 +262,7 @@ int main(int count, char **arguments)
 	__u64 length = strtoull(arguments[2], NULL, 10) * 1000, end;
 
 	for (unsigned long seed = first; seed < first + seeds; seed++) {
-		random_state = 88172645463325252ull ^ (seed * 0x9e3779b97f4a7c15ull + 1);
+		begin_random(seed);
 		now = 1000000000;
 		begin(strtoul(arguments[3], NULL, 10));
 		end = now + length;

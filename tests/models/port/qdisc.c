@@ -17,29 +17,20 @@
 #include <string.h>
 
 #include "port.bpf.c"
+#include "simulation.h"
 
 #define ID 5
 #define QPS 12
-#define MAPS 32
-#define ENTRIES 70000
 #define MOST_WAITING 12
 #define QUOTA 64 /* packets that the kernel takes in one run */
 
-static __u64 clock_now, timer_at, random_state;
+static __u64 clock_now, timer_at;
 static bool timer_set, link_down, pending, in_program;
 static unsigned long checks, sent;
 static struct net_device device = { .ifindex = 9 };
 static struct netdev_queue device_queue = { .dev = &device };
 static struct Qdisc qdisc = { .handle = ID << 16, .dev_queue = &device_queue };
 static struct rl_port nic;
-
-static __u32 up_to(__u32 most)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (__u32)(random_state >> 11) % most;
-}
 
 /* The timer's softirq runs the qdisc once the lock is free. */
 static void pass(__u32 ns)
@@ -49,19 +40,6 @@ static void pass(__u32 ns)
 		return;
 	timer_set = false;
 	pending = true;
-}
-
-void *sim_lookup(void *map, size_t size, __u32 key)
-{
-	static struct { void *map; char *memory; } arrays[MAPS];
-
-	for (int i = 0; i < MAPS && key < ENTRIES; i++) {
-		if (!arrays[i].map)
-			arrays[i].map = map, arrays[i].memory = calloc(ENTRIES, size);
-		if (arrays[i].map == map)
-			return arrays[i].memory + key * size;
-	}
-	abort();
 }
 
 __u64 bpf_ktime_get_ns(void)
@@ -356,7 +334,7 @@ int main(int count, char **arguments)
 	*(__u32 *)&rl_slots = 2048;
 	clock_now = 1000000000;
 	for (unsigned long seed = first; seed < first + seeds; seed++) {
-		random_state = 88172645463325252ull ^ (seed * 0x9e3779b97f4a7c15ull + 1);
+		begin_random(seed);
 		begin();
 		for (unsigned long event = 0; event < events; event++) {
 			wait_until(clock_now + up_to(up_to(10) ? 300000 : up_to(20) ? 5000000 : 60000000));
