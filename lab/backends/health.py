@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 Liveness: TypeAlias = Literal["up", "starting", "down", "absent"]
 """The state of a BFD session. One that may still be coming up is ``starting``, and one that is missing ``absent``."""
 
-_FORWARDING: Final = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
-"""The sysctl with which a router forwards packets, by IP version."""
 _LOOPBACK: Final = "lo"
 _BFD_START: Final = 5.0
 """Seconds: three packets each way at the rate of a session that is not up, and a margin for busy machines."""
@@ -194,7 +192,7 @@ def unforwarding(fabric: Fabric, switch: str) -> str:
     versions = {port.gateway.version for port in ports if port.gateway is not None}
     if fabric.topology.overlay is not None and fabric.topology.node(switch).role is not Role.LEAF:
         versions = {4}
-    paths = [_FORWARDING[version] for version in sorted(versions)]
+    paths = [tuning.FORWARDING[version] for version in sorted(versions)]
     now = fabric.namespace(switch).inside(lambda: tuning.read_sysctls(paths))
     off = [path.replace("/", ".") for path in paths if now.get(path) == "0"]
     return f"forwards no packets: {', '.join(off)} is 0" if off else ""

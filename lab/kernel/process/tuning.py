@@ -30,11 +30,10 @@ _WORDS: Final = 8
 """Maximum number of feature words: Linux 7 has two."""
 _UNSUPPORTED: Final = 95
 _OF_INTERFACES: Final = ("net/ipv4/conf", "net/ipv4/neigh", "net/ipv6/conf", "net/ipv6/neigh")
-_FORWARDING: Final = {
-    4: ("net/ipv4/ip_forward", "net/ipv4/conf/{}/forwarding"),
-    6: ("net/ipv6/conf/all/forwarding", "net/ipv6/conf/{}/force_forwarding"),
-}
-"""The sysctls of forwarding by IP version: of the namespace, and of an interface."""
+FORWARDING: Final = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
+"""The sysctl with which a namespace forwards packets, by IP version."""
+_INTERFACE_FORWARDING: Final = {4: "net/ipv4/conf/{}/forwarding", 6: "net/ipv6/conf/{}/force_forwarding"}
+"""That of an interface."""
 _ROOM: Final = 64
 """Bytes of a value."""
 _NO_SETTINGS: Final = frozenset({"stable_secret", "mtu"})
@@ -57,7 +56,7 @@ def forwarding_stopped(version: int, interface: str) -> str:
     Linux decides for each interface in IPv4. In IPv6 it decides for all, except those with ``force_forwarding``
     (Linux 6.17). ``ip route get`` reports the former only.
     """
-    whole, own = (name.format(interface) for name in _FORWARDING[version])
+    whole, own = FORWARDING[version], _INTERFACE_FORWARDING[version].format(interface)
     if version == 4:
         return "" if _value(own) != "0" else whole if _value(whole) == "0" else own
     return whole if _value(whole) == "0" and _value(own) != "1" else ""
