@@ -37,6 +37,8 @@ _NAME: Final = 20
 """Characters of a name of a row that is not wrapped, at most."""
 _AROUND: Final = 3
 """Characters of a column besides its text: a border, and a space on either side."""
+ERRORS: Final = "ROCELAB_ERRORS"
+"""Variable of the environment: if it is ``json``, each error is printed as a line of JSON, for another rocelab."""
 BROKEN_PIPE: Final = 141
 """The exit code if the reader of the output is gone, as after SIGPIPE: 128 + 13."""
 
@@ -138,6 +140,9 @@ class JsonStream:
 def print_error(error: ExpectedError) -> None:
     """Print an error on a line of standard error. If that cannot be written either, the exit code still says it."""
     with contextlib.suppress(OSError):
+        if os.environ.get(ERRORS) == "json":
+            print(json.dumps({"error": error.as_data()}), file=sys.stderr)
+            return
         stderr.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -44,7 +44,8 @@ data = open({log!r}, "rb").read()
 while data:
     data = data[os.write(1, data):]
 open({end!r}).read()
-sys.exit("error: fabric incast was taken down: rocelab ls lists running fabrics")
+error = {{"kind": "OperationFailed", "message": "fabric a: b was taken down", "remedy": "", "exit_code": 1}}
+sys.exit(json.dumps({{"error": error}}))
 """
 
 
@@ -132,7 +133,7 @@ def test_the_end_of_the_fabric_reaches_the_page_and_the_terminal(tmp_path: Path)
         while not (said := updates(url, cookie, after))["ended"]:
             after = said["next"]
         assert said["ended"] == "The fabric was taken down, or its samples ended"
-        assert command.ended() == (1, "error: fabric incast was taken down: rocelab ls lists running fabrics\n")
+        assert command.ended() == (1, "error: fabric a: b was taken down\n")
 
 
 def test_a_recording_that_cannot_be_started_is_said_on_the_terminal(tmp_path: Path) -> None:
