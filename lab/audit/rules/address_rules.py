@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.difference import ABSENT, PRESENCE, PRESENT, UNLIKE, Difference
-from lab.audit.objects.kernel_objects import NeighbourAudit
+from lab.audit.objects.kernel_objects import AddressAudit, NeighbourAudit
 from lab.audit.objects.routing_objects import MAPPED
 from lab.audit.placement import FEWEST, is_of_most
 from lab.audit.rules.route_widths import RULE
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from lab.audit.audited import FabricAudit, NodeAudit
-    from lab.audit.objects.kernel_objects import AddressAudit, InterfaceAudit
+    from lab.audit.objects.kernel_objects import InterfaceAudit
     from lab.audit.objects.routing_objects import FrrLineAudit
     from lab.audit.placement import FabricRoles
 
@@ -154,10 +154,15 @@ def of_missing_addresses(state: FabricAudit, placement: FabricRoles) -> Iterator
 
     Unnumbered BGP needs link-local addresses. Without that of its loopback, management and tunnels of a node do not
     work. Ports that are down, in a bridge or bond, or without IPv6 have none. Those of a VLAN on a port are enough.
-    A whole VLAN may have no addresses of a version, like a tenant without IPv6.
+    A whole VLAN may have no addresses of a version, like a tenant without IPv6. If the other end of a link shows
+    which address is missing, it is enough that half of the role have one.
     """
     having: dict[tuple[str, int, str], set[tuple[str, str]]] = defaultdict(set)
     slots = dict(_addressed_slots(state, placement))
+    of_links = _of_links_of_two(slots, state, placement)
+    for ((name, interface), _), address in of_links.items():
+        missing = AddressAudit(interface, address, "global")
+        yield Difference.of(name, missing, PRESENCE, ABSENT, PRESENT, RULE)
     for name, node in state.nodes.items():
         for each in (each for each in node.addresses if (name, each.interface) in slots):
             family = ip_interface(each.address).version
@@ -172,12 +177,47 @@ def of_missing_addresses(state: FabricAudit, placement: FabricRoles) -> Iterator
             others = in_vlan[vlans[slot]] - {slot} if vlans[slot] else set()
             if slots[slot] != role or slot in found or (others and not others & found):
                 continue
+            if scope == "global" and (slot, version) in of_links:
+                continue
             if not (version == 6 and _is_without_ipv6(*slot, state)):
                 kind = "a link-local" if scope == "link" else "an"
                 yield Difference(
                     node=slot[0], kind="address", object=f"{OF_ANY_VALUE}{slot[1]}", field=PRESENCE, value=ABSENT,
                     expected=f"{PRESENT}: {kind} IPv{version} address", against=RULE, interface=slot[1],
                 )  # fmt: skip
+
+
+def _of_links_of_two(
+    slots: Mapping[tuple[str, str], str], state: FabricAudit, placement: FabricRoles
+) -> dict[tuple[tuple[str, str], int], str]:
+    """Return the missing address of ports without one of a version, whose peer is in a network for two of it.
+
+    RFC 3021 and RFC 6164 have such networks. No node has the address, or answers for it. If more than half of a role
+    lack theirs, that is by design.
+    """
+    taken = {address for node in state.nodes.values() for address in node.bare_addresses()}
+    taken |= {each.address for node in state.nodes.values() for each in node.neighbours if each.proxy}
+    found: dict[tuple[tuple[str, str], int], str] = {}
+    for slot in slots:
+        peer = placement.peers.get(slot)
+        there = state.nodes[peer.node].addresses if peer is not None and peer.node in state.nodes else ()
+        mine = [each for each in state.nodes[slot[0]].addresses if each.interface == slot[1]]
+        own = {ip_interface(each.address).version for each in mine if each.scope == "global"}
+        for each in () if _answers_for_others(*slot, state) else there:
+            network = ip_interface(each.address).network
+            ours = peer is not None and each.interface == peer.interface and network.version not in own
+            if ours and network.num_addresses == 2:
+                (other,) = {*map(str, network)} - {each.address.partition("/")[0]}
+                if other not in taken:
+                    found[slot, network.version] = f"{other}/{network.prefixlen}"
+    members = Counter(slots.values())
+    lacking = Counter((slots[slot], version) for slot, version in found)
+    return {key: each for key, each in found.items() if 2 * lacking[slots[key[0]], key[1]] <= members[slots[key[0]]]}
+
+
+def _answers_for_others(node: str, interface: str, state: FabricAudit) -> bool:
+    names = {f"net.ipv4.conf.{each}.proxy_arp" for each in (interface, "all")}
+    return any(each.name in names and each.value == "1" for each in state.nodes[node].sysctls)
 
 
 def of_fewer_addresses(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:

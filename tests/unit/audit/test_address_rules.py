@@ -9,7 +9,9 @@ import pytest
 
 from lab.audit.objects.kernel_objects import AddressAudit, InterfaceAudit, NeighbourAudit, SysctlAudit, VlanAudit
 from lab.audit.without_plan import differences_without_plan
-from tests.unit.audit.made_fabric import STATE, TOPOLOGY
+from lab.model.load import read_topology
+from tests.fabric.command import TOPOLOGIES
+from tests.unit.audit.made_fabric import STATE, TOPOLOGY, healthy
 
 SERVICE = AddressAudit("lo", "198.51.100.53/32", "global")
 PROXY = NeighbourAudit("swp3", "10.0.0.15", "", permanent=True, state="", proxy=True)
@@ -183,3 +185,39 @@ def test_hosts_of_a_vlan_may_all_have_single_addresses() -> None:
         for number in range(3, 9)
     }
     assert of_tenants(single) == []
+
+
+def without_address(name: str, *nodes: str, more: object = None, wrong: str = "") -> list[tuple[str, str, str]]:
+    """Return what differs in a fabric if ports of nodes lose their addresses, or have a wrong one."""
+    topology = read_topology(TOPOLOGIES / f"{name}.yaml")
+    state = healthy(topology)
+    found = dict(state.nodes)
+    for each in nodes:
+        kept = tuple(
+            address if address.interface == "lo" else replace(address, address=wrong)
+            for address in found[each].addresses
+            if address.interface == "lo" or wrong
+        )
+        found[each] = replace(found[each], addresses=kept)
+    if isinstance(more, SysctlAudit):
+        found[nodes[0]] = replace(found[nodes[0]], sysctls=(*found[nodes[0]].sysctls, more))
+    if isinstance(more, NeighbourAudit):
+        found["leaf2"] = replace(found["leaf2"], neighbours=(*found["leaf2"].neighbours, more))
+    differences = differences_without_plan(replace(state, nodes=found), topology)
+    return [(each.node, each.object, each.value) for each in differences if each.kind == "address"]
+
+
+def test_a_missing_address_is_known_from_the_other_end_of_a_link_for_two() -> None:
+    """Two leaves with a host each have no majority. If all leaves answer for others, that is by design."""
+    assert without_address("ospf") == []
+    assert without_address("ospf", "leaf1") == [("leaf1", "address 10.0.0.0/31 swp3", "absent")]
+    assert without_address("ospf", "h2") == [("h2", "address 10.0.0.3/31 eth1", "absent")]
+    assert without_address("ospf", "leaf1", "leaf2") == []
+    assert without_address("ospf", "leaf1", more=SysctlAudit("net.ipv4.conf.swp3.proxy_arp", "1")) == []
+    proxy = NeighbourAudit("swp3", "10.0.0.0", "", permanent=True, state="", proxy=True)
+    assert without_address("ospf", "leaf1", more=proxy) == []
+    assert without_address("ospf", "leaf1", wrong="10.0.0.8/31") == [], "the rules of routes name a wrong address"
+
+
+def test_among_many_ports_a_missing_address_is_named_once() -> None:
+    assert without_address("clos-2x4", "h3") == [("h3", "address 10.0.0.5/31 eth1", "absent")]
