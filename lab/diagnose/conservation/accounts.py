@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lab.diagnose.conservation.hop_balance import HopKind, balance
+from lab.diagnose.conservation.hop_balance import HopKind, balance, missing_when_idle
 from lab.telemetry.read import measures
 
 if TYPE_CHECKING:
@@ -68,14 +68,21 @@ class _Reader:
 
 
 def _link(read: _Reader, sender: PortView, receiver: PortView) -> HopBalance:
+    earlier = _Reader(replace(read.window, start=0, end=read.window.start))
+    lost_before = missing_when_idle(*_at_ends(earlier, sender, receiver))
+    place = f"{sender.name}--{receiver.name}"
+    return balance(HopKind.LINK, place, *_at_ends(read, sender, receiver), lost_before)
+
+
+def _at_ends(read: _Reader, sender: PortView, receiver: PortView) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the packets that one end of a link has sent, and the other end has received."""
     sent = read.sum(_used(sender, measures.TX_PACKETS, _ALL))
     came = read.sum(_used(receiver, measures.RX_PACKETS, _ALL))
     control = read.sum(receiver.series(measure) for measure in _CONTROL if receiver.counts(measure))
     own = read.sum(sender.series(measure) for measure in (measures.PFC_TX,) if sender.counts(measure))
     # Control frames that a program injects are counted when they are sent, but not as packets when they arrive.
     injected = np.maximum(0, control - own)
-    left = came + injected
-    return balance(HopKind.LINK, f"{sender.name}--{receiver.name}", *_aligned(sent, left))
+    return _aligned(sent, came + injected)
 
 
 def _switches(read: _Reader, ports: Iterable[PortView], priorities: Sequence[int]) -> Iterator[HopBalance]:
@@ -139,7 +146,9 @@ def _used(port: PortView, measure: Measure, priorities: Iterable[int]) -> Iterat
             yield series
 
 
-def _aligned(entered: NDArray[np.int64] | int, left: NDArray[np.int64] | int) -> tuple[NDArray[np.int64], ...]:
+def _aligned(
+    entered: NDArray[np.int64] | int, left: NDArray[np.int64] | int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return both as arrays of one length."""
     one, other = np.broadcast_arrays(np.asarray(entered, np.int64), np.asarray(left, np.int64))
     return np.atleast_1d(one), np.atleast_1d(other)

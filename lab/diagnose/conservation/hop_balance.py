@@ -21,6 +21,8 @@ _MANY: Final = 20
 """The number of samples that show how much is in flight on a link: it arrives later, and what is lost does not."""
 _LOWEST: Final = 2
 """The number of readings that may be lower: the sampler was interrupted between both ends."""
+_STILL: Final = 10
+"""The fewest samples without a packet that show how many a link has lost."""
 _PAUSES: Final = 0.05
 """Share of the samples that does not show how many packets a link holds: the most are there when a machine pauses."""
 _OFTEN: Final = 3
@@ -78,13 +80,18 @@ class HopBalance:
         return round(-self.missing) if -self.missing > self.slack else 0
 
 
-def balance(kind: HopKind, place: str, entered: NDArray[np.int64], left: NDArray[np.int64]) -> HopBalance:
+def balance(
+    kind: HopKind, place: str, entered: NDArray[np.int64], left: NDArray[np.int64], lost_before: int | None = None
+) -> HopBalance:
     """Return the balance of a hop from its counters at each sample of a window.
 
     The difference of the two counters is what is in flight, plus what was lost so far. What is in flight varies from
     one sample to the next, by both signs. So the difference at each end of the window is a median, and the slack is
     twice the usual change between samples. The difference of a link falls when packets arrive late: twice its largest
     fall is enough for many samples. If it never falls, a single lost packet is seen among thousands.
+
+    ``lost_before`` is the difference when the link was last idle. A lower one is of a packet that was counted at the
+    receiver only, because it arrived between both readings.
     """
     if not len(entered):
         return HopBalance(kind=kind, place=place, entered=0, missing=0.0, slack=_LEAST)
@@ -104,11 +111,20 @@ def balance(kind: HopKind, place: str, entered: NDArray[np.int64], left: NDArray
         if _is_steady(entered):
             losses, gains = _rises(open_packets), _rises(-open_packets)
         usual = np.sort(open_packets)[: len(open_packets) - int(_PAUSES * len(open_packets))]
-        held, samples = float(np.maximum(0, usual - max(0, int(usual[_LOWEST]))).mean()), len(usual)
+        least = max(0, int(usual[_LOWEST]), lost_before or 0)
+        held, samples = float(np.maximum(0, usual - least).mean()), len(usual)
     return HopBalance(
         kind=kind, place=place, entered=int(entered[-1] - entered[0]), missing=missing, slack=slack,
         held=held, samples=samples, losses=losses, gains=gains,
     )  # fmt: skip
+
+
+def missing_when_idle(entered: NDArray[np.int64], left: NDArray[np.int64]) -> int | None:
+    """Return how many packets were missing on a link when it was last idle; None if it never was."""
+    changes = np.flatnonzero(np.diff(entered) | np.diff(left))
+    ends = np.append(changes, len(entered) - 1)
+    idle = ends[np.diff(ends, prepend=-1) >= _STILL]
+    return int(entered[idle[-1]] - left[idle[-1]]) if len(idle) else None
 
 
 def _is_steady(entered: NDArray[np.int64]) -> bool:

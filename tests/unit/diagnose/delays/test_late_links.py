@@ -11,11 +11,16 @@ import pytest
 from lab.diagnose.cause_engine import diagnose
 from lab.diagnose.conservation.hop_balance import HopKind, balance
 from lab.diagnose.conservation.late_links import late_link
+from lab.diagnose.extract import collect
 from lab.diagnose.symptoms.path_delays import packets_stay_on_a_link
+from lab.telemetry.read.recording import Recording
 from tests.unit.diagnose.made_conservation import RESENT
 from tests.unit.diagnose.made_facts import FULL, PACKETS, QOS, SECONDS, Lanes, configured, facts, first
+from tests.unit.diagnose.recorded import begun
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lab.diagnose.conservation.hop_balance import HopBalance
     from lab.diagnose.facts import WindowFacts
 
@@ -146,3 +151,32 @@ def test_a_machine_that_pauses_is_no_late_link(pauses: int) -> None:
         late_link(replace(made, hops=(balance(HopKind.LINK, LATE, entered, entered - flying), *made.hops[1:])))
         is None
     )
+
+
+@pytest.mark.parametrize("idle", [True, False])
+def test_a_link_that_has_lost_packets_before_holds_none_of_them(tmp_path: Path, *, idle: bool) -> None:
+    """The ends are read one after the other. In one of ten samples, a packet is counted at the receiver only.
+
+    After a time without packets it is known that 14 were lost before, and not 13.
+    """
+    made = begun(tmp_path / "run")
+    sent, came = (made.counters(port)["priority"] for port in LATE.split("--"))
+    sent["tx_packets"][3] += 14
+
+    def carry(count: int, ahead: int = 0) -> None:
+        for counts, direction in ((sent, "tx"), (came, "rx")):
+            counts[f"{direction}_packets"][3] += count
+            counts[f"{direction}_bytes"][3] += 4170 * count
+        came["rx_packets"][3] += ahead
+        made.sample()
+        came["rx_packets"][3] -= ahead
+
+    for _ in range(20):
+        carry(0 if idle else 150)
+    made.phase("observe")
+    for number in range(60):
+        carry(150, int(number % 10 == 3))
+    made.phase("")
+    recording = Recording.open(made.finished())
+    hops = collect(recording, recording.window("observe")).hops
+    assert [round(each.held, 1) for each in hops if each.place == LATE] == [0.0 if idle else 0.9]
