@@ -144,8 +144,11 @@ def devices_in(namespace: Namespace) -> Mapping[str, str]:
 
 
 def is_in(namespace: Namespace, device: str) -> bool:
-    """Whether an RDMA device of this name exists on an interface of this namespace."""
-    return sysfs.exists(device) and device in devices_in(namespace)
+    """Whether an RDMA device of this name exists on an interface of this namespace.
+
+    False if the namespace is gone and its name is left as an ordinary file: its devices end with it.
+    """
+    return sysfs.exists(device) and namespace.answers() and device in devices_in(namespace)
 
 
 def _tool() -> str:

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from lab.backends.netns_backend import NetnsBackend
 from lab.errors import EnvironmentLacks, OperationFailed, UsageError
+from lab.kernel.process import netns
+from lab.kernel.process.netns import Namespace
 from lab.model.load import read_topology
 from lab.rdma import device_counters, rxe, sysfs
 
@@ -95,6 +97,16 @@ def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (port / "state").write_text("4: ACTIVE\n", encoding="ascii")
     (tmp_path / "t.h1.eth1" / "parent").write_text("eth1\n", encoding="ascii")
     return port
+
+
+def test_a_name_without_its_namespace_has_no_device(
+    device: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``down`` deletes such a name. A daemon in the namespace can keep the device until then."""
+    monkeypatch.setattr(netns, "NETNS_DIR", tmp_path)
+    (tmp_path / "rl-t.h1").write_text("4711", encoding="ascii")  # the cookie, as ``umount`` uncovers it
+    assert netns.own({"rl-t.h1": 4711}) == ["rl-t.h1"]
+    assert not rxe.is_in(Namespace("rl-t.h1"), device.parents[1].name)
 
 
 def test_gids_are_found_by_address_past_a_hole(device: Path) -> None:
