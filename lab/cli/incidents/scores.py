@@ -6,6 +6,7 @@ too, and they are not copied: tests that are killed leave none to the user.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +18,7 @@ from lab.cli.kit.output import stderr
 from lab.kernel.process.user_folders import STATE_HOME, user_state
 from lab.scenario.challenges.story_answer import NO_FAULT
 from lab.vm.calls.call import inside_vm
+from lab.vm.calls.call_folder import ENTERED, regular_file
 from lab.vm.calls.handover import GUEST_CACHE
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 _FOLDER: Final = "scores"
 _LARGEST: Final = 4096
 """Maximum size of a score in bytes: files from the VM are not trusted."""
+_FOLLOWED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _SCORE: Final = TypeAdapter(Score)
 
 
@@ -36,17 +39,21 @@ def keep(score: dict[str, Any]) -> None:
 
 
 def collect(guest_cache: Path) -> None:
-    """Move the scores from the VM to the user's state directory."""
-    for path, score in _in(guest_cache / _FOLDER):
+    """Move the scores from the VM to the user's state directory.
+
+    The guest's root may have put anything there, also a link in place of the folder. Such a link stays.
+    """
+    for folder, name, score in _in(guest_cache / _FOLDER, ENTERED):
         if score is not None:
             _put(user_state(_FOLDER), score)
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+            os.unlink(name, dir_fd=folder)
 
 
 def all_scores() -> list[dict[str, Any]]:
     """Return all saved scores, the oldest first; invalid files are ignored."""
-    found = [score for _, score in _in(user_state(_FOLDER)) if score is not None]
-    return sorted(found, key=lambda score: float(score["when"]))
+    scores = (score for _, _, score in _in(user_state(_FOLDER), _FOLLOWED) if score is not None)
+    return sorted(scores, key=lambda score: float(score["when"]))
 
 
 def labelled(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -77,16 +84,25 @@ def _put(folder: Path, score: dict[str, Any]) -> None:
         stderr.print(f"the score is not kept: {error}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _in(folder: Path) -> Iterator[tuple[Path, dict[str, Any] | None]]:
-    for path in sorted(folder.glob("*.json")):
-        yield path, _read(path)
-
-
-def _read(path: Path) -> dict[str, Any] | None:
+def _in(path: Path, flags: int) -> Iterator[tuple[int, str, dict[str, Any] | None]]:
+    """Yield the folder's descriptor, name and score of each file; the score is None for anything else."""
     try:
-        if path.is_symlink() or path.stat().st_size > _LARGEST:
-            return None
-        read: dict[str, Any] = _SCORE.validate_json(path.read_bytes()).model_dump()
-    except (OSError, ValidationError):
+        folder = os.open(path, flags)
+    except OSError:  # not there yet
+        return
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - pathlib lists no descriptor
+        for name in sorted(name for name in names if name.endswith(".json")):
+            yield folder, name, _read(folder, name)
+    finally:
+        os.close(folder)
+
+
+def _read(folder: int, name: str) -> dict[str, Any] | None:
+    with regular_file(folder, name) as file:
+        text = b"" if file is None else file.read(_LARGEST + 1)
+    try:
+        read: dict[str, Any] = _SCORE.validate_json(text).model_dump()
+    except ValidationError:
         return None
-    return read
+    return read if len(text) <= _LARGEST else None

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 _Stamp = tuple[int, int, int]
 _WRITTEN: Final = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_ENTERED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+ENTERED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+"""Flags that open a folder which the guest may have made a link: ELOOP or ENOTDIR then."""
 _IN_THE_WAY: Final = {errno.EEXIST, errno.ELOOP, errno.ENOTDIR}
 """Errors for an existing file, a link, or a file in place of a folder: these are left alone."""
 
@@ -61,7 +62,7 @@ class CallFolder:
         for where, _, names, handle in os.fwalk(self.path):
             for name in sorted(names):
                 written = Path(where, name)
-                with _regular(handle, name) as source:
+                with regular_file(handle, name) as source:
                     if source and self._taken.get(written) == _stamp(os.fstat(source.fileno())):
                         continue
                     path = Path("/", written.relative_to(self.path))
@@ -107,27 +108,31 @@ def _open_new(folder: Path, parts: tuple[str, ...]) -> int | None:
         return None
     folder.mkdir(exist_ok=True)
     with contextlib.ExitStack() as opened:
-        at = os.open(folder, _ENTERED)
+        at = os.open(folder, ENTERED)
         opened.callback(os.close, at)
         for part in parts[:-1]:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(part, dir_fd=at)
-            at = os.open(part, _ENTERED, dir_fd=at)
+            at = os.open(part, ENTERED, dir_fd=at)
             opened.callback(os.close, at)
         return os.open(parts[-1], _WRITTEN | os.O_EXCL, 0o666, dir_fd=at)
 
 
 @contextlib.contextmanager
-def _regular(handle: int, name: str) -> Iterator[BinaryIO | None]:
+def regular_file(handle: int, name: str) -> Iterator[BinaryIO | None]:
     """Yield a regular file of a folder, opened; None for anything else, which the guest may have made a link."""
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=handle)
     except OSError:
         yield None
         return
+    modes = os.fstat(descriptor).st_mode, isolation.mode_in_guest(descriptor)
+    if not all(map(stat.S_ISREG, modes)):  # a folder cannot even be opened as a file object
+        os.close(descriptor)
+        yield None
+        return
     with os.fdopen(descriptor, "rb") as file:
-        real = stat.S_ISREG(os.fstat(descriptor).st_mode) and stat.S_ISREG(isolation.mode_in_guest(descriptor))
-        yield file if real else None
+        yield file
 
 
 def _stamp(status: os.stat_result) -> _Stamp:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from pathlib import Path
@@ -262,6 +263,30 @@ def test_scores_of_the_vm_are_fetched_and_what_is_none_is_not(
     assert scores.all_scores() == [read]
     assert list((tmp_path / "guest" / "scores").iterdir()) == []
     scores.collect(tmp_path / "nowhere")
+
+
+def test_what_the_guest_puts_in_place_of_scores_does_no_harm(
+    running: Running,  # noqa: ARG001 - its state is the test's
+    tmp_path: Path,
+) -> None:
+    """On a file system without xattrs, links and FIFOs of the guest are real ones."""
+    score = {"scenario": "incast", "when": 5.0, "seconds": 1.0, "hints": 0, "wrong": 3, "solved": False}
+    folder, other = tmp_path / "guest" / "scores", tmp_path / "other"
+    (folder / "folder.json").mkdir(parents=True)
+    os.mkfifo(folder / "fifo.json")
+    (folder / "large.json").write_text(json.dumps(score) + " " * 5000, encoding="utf-8")
+    (folder / "score.json").write_text(json.dumps(score), encoding="utf-8")
+    scores.collect(tmp_path / "guest")
+    assert [each.name for each in folder.iterdir()] == ["folder.json"]
+    assert len(scores.all_scores()) == 1
+
+    folder.rename(tmp_path / "moved")
+    other.mkdir()
+    (other / "mine.json").write_text(json.dumps(score), encoding="utf-8")
+    folder.symlink_to(other)
+    scores.collect(tmp_path / "guest")
+    assert (other / "mine.json").exists()
+    assert len(scores.all_scores()) == 1
 
 
 def test_scores_of_tests_in_the_vm_are_not_fetched(
