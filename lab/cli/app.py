@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -115,16 +116,24 @@ def _run() -> NoReturn:
         except MisusedCommand as misuse:
             invocation.refused = misuse.ctx
             raise _usage_error(misuse, invocation) from misuse
-    except (ExpectedError, PermissionError) as error:
-        if invocation.debug or (isinstance(error, PermissionError) and os.geteuid() == 0):
+    except (ExpectedError, OSError) as error:
+        expected = error if isinstance(error, ExpectedError) else _expected(error)
+        if invocation.debug or expected is None:
             raise
-        if isinstance(error, PermissionError):
-            where = f"{error.filename}: " if error.filename is not None else ""
-            error = EnvironmentLacks(f"{where}permission denied", "run it as root, for example with sudo")
         if invocation.wants_json and not JsonStream.begun:
-            print_json({"error": error.as_data()})
-        print_error(error)
-        sys.exit(error.exit_code)
+            print_json({"error": expected.as_data()})
+        print_error(expected)
+        sys.exit(expected.exit_code)
+
+
+def _expected(error: OSError) -> ExpectedError | None:
+    """Return the expected error for what the kernel refuses in any command; None where only a traceback helps."""
+    where = f"{error.filename}: " if error.filename is not None else ""
+    if isinstance(error, PermissionError) and os.geteuid() != 0:
+        return EnvironmentLacks(f"{where}permission denied", "run it as root, for example with sudo")
+    if error.errno == errno.ENAMETOOLONG:
+        return UsageError(f"{where}the name is too long for a file", "choose a shorter one")
+    return None
 
 
 def _command_in(words: Sequence[str]) -> str:

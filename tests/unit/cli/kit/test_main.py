@@ -314,6 +314,17 @@ def test_a_file_that_root_may_read_alone_is_a_line(
     assert "/run/rocelab/fabrics/a/faults.jsonl: permission denied: run it as root" in err
 
 
+@pytest.mark.parametrize(
+    "words", [("alerts",), ("diagnose",), ("compare", "other"), ("report",), ("baseline", "learn")]
+)
+def test_a_name_that_is_too_long_for_a_file_is_a_line(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, _, err = failed(capsys, monkeypatch, *words, "x" * 300)
+    assert (code, err.count("\n")) == (2, 1)
+    assert err.endswith("x/recording.json: the name is too long for a file: choose a shorter one\n")
+
+
 def test_a_call_of_the_kernel_that_root_may_make_alone_is_a_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
