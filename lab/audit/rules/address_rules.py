@@ -33,6 +33,8 @@ _ROUTER_ID: Final = re.compile(
 
 _NO_MAC: Final = "00:00:00:00:00:00"
 """The MAC of a loopback."""
+_LOOPBACK: Final = " lo"
+"""The end of the role of loopbacks."""
 PREFIX_LENGTH: Final = "prefix length"
 OF_ANY_VALUE: Final = "address "
 """The object of a difference before the name of an interface that lacks an address, which can be any."""
@@ -154,8 +156,8 @@ def of_missing_addresses(state: FabricAudit, placement: FabricRoles) -> Iterator
 
     Unnumbered BGP needs link-local addresses. Without that of its loopback, management and tunnels of a node do not
     work. Ports that are down, in a bridge or bond, or without IPv6 have none. Those of a VLAN on a port are enough.
-    A whole VLAN may have no addresses of a version, like a tenant without IPv6. If the other end of a link shows
-    which address is missing, it is enough that half of the role have one.
+    A whole VLAN may have no addresses of a version, like a tenant without IPv6. Two of three loopbacks are most. If
+    the other end of a link shows which address is missing, it is enough that half of the role have one.
     """
     having: dict[tuple[str, int, str], set[tuple[str, str]]] = defaultdict(set)
     slots = dict(_addressed_slots(state, placement))
@@ -163,19 +165,22 @@ def of_missing_addresses(state: FabricAudit, placement: FabricRoles) -> Iterator
     for ((name, interface), _), address in of_links.items():
         missing = AddressAudit(interface, address, "global")
         yield Difference.of(name, missing, PRESENCE, ABSENT, PRESENT, RULE)
+    few = {role for role, count in Counter(slots.values()).items() if count < FEWEST}
+    wide = {slot: placement.roles(*slot)[1] if role in few else role for slot, role in slots.items()}
     for name, node in state.nodes.items():
         for each in (each for each in node.addresses if (name, each.interface) in slots):
-            family = ip_interface(each.address).version
-            having[slots[name, each.interface], family, each.scope].add((name, each.interface))
-    members = Counter(slots.values())
+            slot, family = (name, each.interface), ip_interface(each.address).version
+            having[(wide if each.scope == "link" else slots)[slot], family, each.scope].add(slot)
     in_vlan: dict[int, set[tuple[str, str]]] = defaultdict(set)
     vlans = {slot: _vlan_of(*slot, state, placement) for slot in slots}
     for slot, vlan in vlans.items():
         in_vlan[vlan].add(slot)
     for (role, version, scope), found in having.items():
-        for slot in slots if is_of_most(len(found), members[role]) else ():
+        members = [slot for slot, mine in (wide if scope == "link" else slots).items() if mine == role]
+        loopbacks = role.endswith(_LOOPBACK) and len(members) >= FEWEST and 2 * len(found) > len(members)
+        for slot in members if loopbacks or is_of_most(len(found), len(members)) else ():
             others = in_vlan[vlans[slot]] - {slot} if vlans[slot] else set()
-            if slots[slot] != role or slot in found or (others and not others & found):
+            if slot in found or (others and not others & found):
                 continue
             if scope == "global" and (slot, version) in of_links:
                 continue

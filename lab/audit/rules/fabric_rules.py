@@ -19,6 +19,7 @@ from lab.audit.rules.address_rules import (
     of_unused_addresses,
 )
 from lab.audit.rules.bridge_entries import of_bridge_entries
+from lab.audit.rules.own_routes import of_own_routes
 from lab.audit.rules.port_rules import of_links, of_port, of_sharing
 from lab.audit.rules.port_vlans import of_gateway_addresses, of_removed_ports, of_roots, of_vlans
 from lab.audit.rules.route_rules import (
@@ -54,6 +55,7 @@ def of_rules(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
         found += of_advertisements(node, state, placement)
         found += of_gateways(node, state, placement, gateways.get(node.name, ()))
         found += of_route_mtus(node, placement)
+        found += of_own_routes(node)
         found += of_vrf_rules(node)
         found += of_neighbours(node, state, placement, proxies)
         found += of_mapped_gateways(node, state, placement)

@@ -139,20 +139,24 @@ def _weight(words: Sequence[str]) -> int:
 def _of_missing(
     having: Mapping[str, set[str]], owner_of: Mapping[str, str], state: FabricAudit, topology: Topology
 ) -> Iterator[Difference]:
-    """Yield prefixes of leaves that most other switches of a tier have, and one lacks.
+    """Yield prefixes of leaves that most other switches of a tier have, and one lacks, or that only one switch lacks.
 
-    Those of spines do not reach spines with the same AS number (RFC 4271 section 9.1.2).
+    That one has most prefixes of the same leaf: else it may have a default route. Those of spines do not reach spines
+    with the same AS number (RFC 4271 section 9.1.2).
     """
     tiers: dict[str, list[str]] = defaultdict(list)
     for node in topology.switches:
         if node.name in state.nodes and not any(each.part == "kernel" for each in state.nodes[node.name].unread):
             tiers[node.role].append(node.name)
     leaves = {node.name for node in topology.having(Role.LEAF)}
+    switches = {name for members in tiers.values() for name in members}
     for prefix, names in ((prefix, names) for prefix, names in having.items() if owner_of[prefix] in leaves):
         for members in tiers.values():
             others = [name for name in members if name != owner_of[prefix]]
             lacking = [name for name in others if name not in names]
-            if len(others) >= FEWEST and 2 * len(lacking) < len(others):
+            most = len(others) >= FEWEST and 2 * len(lacking) < len(others)
+            only = len(lacking) == 1 and len(switches - names - {owner_of[prefix]}) == 1
+            if most or (only and _has_most(lacking[0], prefix, having, owner_of)):
                 for name in lacking:
                     yield Difference(
                         node=name,
@@ -163,6 +167,14 @@ def _of_missing(
                         expected=PRESENT,
                         against=RULE,
                     )
+
+
+def _has_most(name: str, prefix: str, having: Mapping[str, set[str]], owner_of: Mapping[str, str]) -> bool:
+    """Return whether a node has routes to most of at least three prefixes of a switch, of one IP version."""
+    same = [
+        each for each, owner in owner_of.items() if owner == owner_of[prefix] and (":" in each) == (":" in prefix)
+    ]
+    return is_of_most(sum(name in having.get(each, ()) for each in same), len(same))
 
 
 def _of_unadvertised(

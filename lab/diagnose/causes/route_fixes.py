@@ -34,8 +34,8 @@ _LEADING: Final = {"presence": 0, "next hops": 1, "gateway": 2}
 _GATEWAY: Final = re.compile(r"^([0-9a-f.:]+) of \S+?(?:, protocol (\S+))?$")
 """The gateway that a route should have, and the protocol that it has."""
 _NOT_LEARNED: Final = re.compile(r"protocol (?:boot|static|kernel|dhcp|ra)\b")
-_MANUAL: Final = re.compile(r"type unicast, protocol (boot|static), next hops (.*)")
-"""The protocol and the next hops of a manual route that is missing, with further options."""
+_MANUAL: Final = re.compile(r"type (unicast|local), protocol (boot|static|kernel), next hops (.*)")
+"""The type, protocol and next hops of a route that is missing and no daemon learns, with further options."""
 _NEXT_HOP: Final = re.compile(r"(?:^|(?<=, ))(?:via \S+ )?dev [^,]+")
 
 
@@ -76,7 +76,8 @@ def of_route(setting: DifferingSetting, words: list[str], same: Sequence[Differi
     match setting.setting:
         case "presence":
             if found := _MANUAL.search(setting.expected):
-                protocol, hops = found[1], _NEXT_HOP.findall(found[2])
+                protocol, hops = found[2], _NEXT_HOP.findall(found[3])
+                words = ["local", *words] if found[1] == "local" else words
         case "next hops":
             hops = setting.expected.split(", ") if setting.expected.startswith(("via ", "dev ")) else []
         case "gateway":

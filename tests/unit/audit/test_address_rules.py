@@ -114,6 +114,26 @@ def test_a_port_without_the_link_local_address_of_its_siblings_is_named() -> Non
     assert with_link_local("swp1", master="br0") == []
 
 
+@pytest.mark.parametrize(
+    ("scope", "interface", "expected"), [("link", "swp1", "a link-local IPv6"), ("host", "lo", "an IPv4")]
+)
+def test_of_two_leaves_one_without_an_address_that_the_other_switches_have_is_named(
+    scope: str, interface: str, expected: str
+) -> None:
+    """All ports between switches compare, and all loopbacks of switches."""
+    topology = read_topology(TOPOLOGIES / "rails.yaml")
+    state = healthy(topology)
+    own = AddressAudit(interface, "fe80::1/64" if scope == "link" else "127.0.0.1/8", scope)
+    nodes = {
+        name: replace(node, addresses=(*node.addresses, own, replace(own, interface="swp2")))
+        if node.role != "host" and name != "leaf1" else node
+        for name, node in state.nodes.items()
+    }  # fmt: skip
+    found = differences_without_plan(replace(state, nodes=nodes), topology)
+    named = [(each.node, each.object, each.expected) for each in found if each.kind == "address"]
+    assert named == [("leaf1", f"address {interface}", f"present: {expected} address")]
+
+
 def test_a_permanent_entry_for_a_host_behind_a_switch_has_its_mac_or_that_of_a_switch() -> None:
     """As in networks of an overlay, whose hosts resolve each other across leaves."""
     own = next(each for each in STATE.nodes["h5"].addresses if each.interface == "eth1")

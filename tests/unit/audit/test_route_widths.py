@@ -13,7 +13,9 @@ from lab.audit.objects.routing_objects import FrrLineAudit
 from lab.audit.readers.kernel_reader import parse_routes
 from lab.audit.rules.route_widths import drained_switches
 from lab.audit.without_plan import differences_without_plan
-from tests.unit.audit.made_fabric import STATE, TOPOLOGY, changed
+from lab.model.load import read_topology
+from tests.fabric.command import TOPOLOGIES
+from tests.unit.audit.made_fabric import STATE, TOPOLOGY, changed, healthy
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -370,3 +372,23 @@ def test_a_switch_that_only_routes_to_loopbacks_lead_over_is_drained() -> None:
         nodes[name] = replace(nodes[name], routes=tuple(routes))
     assert any(each.prefix not in hosts and len(each.next_hops) > 1 for each in nodes["leaf1"].routes)
     assert drained_switches(nodes, TOPOLOGY) == {"spine1": {4}}
+
+
+def test_of_two_leaves_one_without_a_route_that_all_other_switches_have_is_named() -> None:
+    """It has most routes to the other leaf. If it has none, it may have a default route."""
+    topology = read_topology(TOPOLOGIES / "rails.yaml")
+    state = healthy(topology)
+
+    def lacking(*prefixes: str, node: str = "leaf1") -> list[tuple[str, str]]:
+        nodes = dict(state.nodes)
+        nodes[node] = replace(
+            nodes[node], routes=tuple(each for each in nodes[node].routes if each.prefix not in prefixes)
+        )
+        found = differences_without_plan(replace(state, nodes=nodes), topology)
+        return [(each.node, each.object) for each in found if each.field == "presence"]
+
+    others = [each.prefix for each in state.nodes["leaf1"].routes if each.prefix.startswith("10.0.0.")]
+    assert others == ["10.0.0.2/31", "10.0.0.6/31", "10.0.0.10/31", "10.0.0.14/31"]
+    assert lacking("10.0.0.6/31") == [("leaf1", "route 10.0.0.6/31")]
+    assert lacking(*others) == []
+    assert lacking("10.0.0.6/31", node="leaf2") == []

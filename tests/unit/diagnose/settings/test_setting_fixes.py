@@ -49,6 +49,12 @@ if TYPE_CHECKING:
          "rocelab vtysh leaf1 -c 'configure terminal' -c 'router bgp 65001' -c 'bgp default ipv4-unicast'"),
         (setting("leaf1", "frr router bgp 65001 vrf red / maximum-paths", "value", value="1", expected="64"),
          "rocelab vtysh leaf1 -c 'configure terminal' -c 'router bgp 65001 vrf red' -c 'maximum-paths 64'"),
+        (setting("h3", "route 10.0.0.5/32 table local", value="absent", expected="present: type local, "
+                 "protocol kernel, next hops dev eth1"),
+         "ip route replace local 10.0.0.5/32 table local proto kernel dev eth1"),
+        (setting("h3", "route 10.0.0.4/31", value="absent", expected="present: type unicast, protocol kernel, "
+                 "next hops dev eth1"),
+         "ip route replace 10.0.0.4/31 proto kernel dev eth1"),
         (setting("h1", "route 0.0.0.0/0 table 101", value="absent", expected="present: type unicast, protocol boot, "
          "next hops via 10.0.0.0 dev eth1, via 10.0.0.2 dev eth2 weight 2, scope global"),
          ("ip route replace 0.0.0.0/0 table 101 proto boot nexthop via 10.0.0.0 dev eth1 "
