@@ -60,6 +60,8 @@ def test_a_fault_can_be_made_where_it_is(fabric: str) -> None:
                 kind = find_kind(action.kind)
                 place_of(ground.topology, kind, action.place)
                 read_parameters(kind, {name.replace("_", "-"): of for name, of in action.parameters.items()})
+                if action.kind == "frr-config":  # a switch with VRFs has several instances of BGP
+                    assert f"router bgp {ground.plan[action.place].asn};" in action.parameters["lines"]
                 if action.kind == "port-config":
                     ports = choose_ports(ground.topology, [action.place])
                     request = QosRequest(action.parameters["set"].split())

@@ -159,9 +159,10 @@ def session(ground: Ground, chance: random.Random) -> HiddenFault:
     """A switch's BGP session over a link is shut, or filters everything that it would advertise."""
     port = chance.choice([end for end in ground.switch_ports if ground.peers[end] in ground.switch_ports])
     node, _, interface = port.partition(":")
-    lines = f"router bgp; neighbor {interface} shutdown"
+    router = f"router bgp {ground.plan[node].asn}"  # with VRFs, FRR has several
+    lines = f"{router}; neighbor {interface} shutdown"
     if chance.random() < 0.5:
-        into = f"router bgp; address-family ipv4 unicast; neighbor {interface} route-map NONE out"
+        into = f"{router}; address-family ipv4 unicast; neighbor {interface} route-map NONE out"
         lines = f"route-map NONE deny 10; exit; {into}"
     actions = (Injected("frr-config", node, {"lines": lines}),)
     places = (node, ground.link(port))
