@@ -49,3 +49,20 @@ def test_the_setting_that_differs_is_named(named: str, settings: tuple[Differing
         assert found.evidence[0].source == "settings"
     both = replace(before, causes=(replace(cause(named, "spine1:swp1"), places=("spine1:swp1", "spine1:swp2")),))
     assert with_related_settings(both) == both, "the other port has no setting that differs"
+
+
+def test_a_port_that_has_its_address_and_no_route_to_its_network_lacks_the_route() -> None:
+    """Both look alike in the routes of a node. The route is only listed if the node has the address."""
+    lost = setting("leaf1", "route 10.0.0.0/31", value="absent", against="rule",
+                   expected="present: type unicast, protocol kernel, next hops dev swp3")  # fmt: skip
+    other = replace(lost, expected=lost.expected.replace("swp3", "swp4"))
+    before = Diagnosis(
+        outcome=DiagnosisOutcome.FAULT, causes=(cause("wrong-address", "leaf1:swp3", 0.95),), unexplained=(),
+        missing=(), start=0.0, end=2.0, located=(), differing=(lost,),
+    )  # fmt: skip
+    (found,) = with_related_settings(before).causes
+    assert (found.cause, found.places, found.confidence) == ("route-differs", ("leaf1:swp3",), 0.95)
+    assert found.fix == "rocelab exec leaf1 -- ip route replace 10.0.0.0/31 proto kernel dev swp3"
+    for differing in ((), (other,), (replace(lost, expected="present: type unicast, protocol bgp"),)):
+        (found,) = with_related_settings(replace(before, differing=differing)).causes
+        assert found.cause == "wrong-address"
