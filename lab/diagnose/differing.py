@@ -30,6 +30,7 @@ from lab.telemetry.store.recording_folder import invalid
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from lab.audit.audited import NodeAudit
     from lab.diagnose.diagnosis import Diagnosis
     from lab.diagnose.symptoms.crossed_cables import CrossedCable
     from lab.model.topology import Topology
@@ -84,6 +85,8 @@ class DifferingSetting:
     """Whether it is one of a tunnel (VXLAN), whose other ends lose packets as well."""
     shared: bool = False
     """Whether another node has the same value, which has to be its own, like a router ID."""
+    owners: tuple[str, ...] = ()
+    """The nodes with the address of a neighbour entry, to which a bridge may flood frames with its MAC."""
     touches: tuple[str, ...] = ()
     """Causes and effects on packets at its place, and evidence there without a cause; empty if no effect is seen."""
 
@@ -135,6 +138,7 @@ def with_differences(
             harmless=intentions.is_harmless(each),
             tunnel=(each.node, each.interface) in tunnels,
             shared=(each.node, each.object) in shared,
+            owners=_owners_of(each, known),
         )
         for each in _without_far_ends(_explained(differences), tunnels)
         if not _follows_from(cables, each)
@@ -147,6 +151,12 @@ def with_differences(
         with_setting_causes(with_related_settings(replace(found, differing=_in_order(settings))), paths), known
     )
     return replace(shown, differing=_in_order([*plugged, *shown.differing]))
+
+
+def _owners_of(found: Difference, nodes: Mapping[str, NodeAudit]) -> tuple[str, ...]:
+    """Return the other nodes with the address of a neighbour entry; empty for other objects."""
+    words = {*found.object.split()} if found.kind == "neighbour" else set()
+    return tuple(name for name, node in nodes.items() if name != found.node and words & node.bare_addresses())
 
 
 def _with_drained(

@@ -391,6 +391,8 @@ def _reaches(suspects: _Suspects, place: str, topology: Topology) -> bool:
     peer = peer_of(topology, node, interface) if interface else ""
     if inside and ends[0].partition(":")[0] == node:
         return True
+    if inside and any(ends[0].partition(":")[0] in each.owners for each in suspects.settings):
+        return True  # frames with the MAC of an entry are flooded to the owner of its address, which drops them
     if inside and any(each.tunnel for each in suspects.settings):  # frames vanish at its other ends and on the way
         return topology.node(ends[0].partition(":")[0]).role.is_switch
     if suspects.kind.reach is SettingReach.PORT:

@@ -7,6 +7,9 @@ from dataclasses import replace
 import pytest
 
 from lab.audit.audited import NodeAudit, UnreadPart
+from lab.audit.difference import Difference
+from lab.audit.objects.kernel_objects import AddressAudit
+from lab.diagnose import differing
 from lab.diagnose.conservation.corruption import with_corruption
 from lab.diagnose.conservation.hop_balance import HopKind
 from lab.diagnose.conservation.locations import Location, PacketEffect
@@ -50,6 +53,22 @@ def test_an_entry_that_changes_nothing_is_no_cause() -> None:
     entry = setting("leaf1", "neighbour 10.0.0.1 swp3", interface="swp3")
     assert named(diagnosed([entry], "leaf1")) == [("neighbour-differs", ("leaf1:swp3",), 0.93)]
     assert named(diagnosed([replace(entry, harmless=True)], "leaf1")) == []
+
+
+def test_frames_with_the_mac_of_a_wrong_entry_are_flooded_to_the_owner_of_its_address() -> None:
+    """Its NIC counts them, and its host drops them. No packet vanishes at the node with the entry."""
+    words = "neighbour 10.0.0.1 eth1"
+    wrong = setting("h4", words, "mac", "eth1", value="02:de:ad:00:00:01", expected="02::1", against="rule")
+    h1 = AddressAudit("eth1", "10.0.0.1/31", "global")
+    nodes = {"h1": NodeAudit("h1", "host", addresses=(h1,)), "h4": NodeAudit("h4", "host", addresses=(h1,))}
+    differs = Difference("h4", "neighbour", words, "mac", "02:de:ad:00:00:01", "02::1", "rule", "eth1")
+    assert differing._owners_of(differs, nodes) == ("h1",)
+    assert differing._owners_of(replace(differs, kind="route"), nodes) == ()
+    dropped = cause("acl-4791", "h1:eth1", 0.6)
+    assert named(diagnosed([wrong], "h1:eth1", causes=[dropped])) == [("acl-4791", ("h1:eth1",), 0.6)]
+    known = replace(wrong, owners=("h1",))
+    assert named(diagnosed([known], "h1:eth1", causes=[dropped])) == [("neighbour-differs", ("h4:eth1",), 0.93)]
+    assert named(diagnosed([known], "h2:eth1", causes=[])) != [("neighbour-differs", ("h4:eth1",), 0.93)]
 
 
 @pytest.mark.parametrize(
