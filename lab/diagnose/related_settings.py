@@ -1,8 +1,8 @@
 """Causes that are a relation of two settings of a port: the setting that its siblings have otherwise is the fault.
 
 Kmin is above XOFF because Kmin was raised, or because XOFF was lowered. The headroom is too small because it was
-reduced, or because the link is longer than others. A port without a network has no address, or somebody deleted the
-route that the kernel had added with the address.
+reduced, or because the link is longer than others. A port without a network has no address, or lacks the route
+that the kernel adds with an address.
 """
 
 from __future__ import annotations

@@ -46,6 +46,8 @@ def _added_with(address: AddressAudit) -> Iterator[RouteAudit]:
     """Yield the routes that the kernel adds with an address, in a node without VRFs."""
     found, ways = ip_interface(address.address), (f"dev {address.interface}",)
     single = f"{found.ip}/{found.max_prefixlen}"
-    yield RouteAudit(single, _LOCAL, "", _LOCAL, "kernel", ways)
+    yield RouteAudit(prefix=single, table=_LOCAL, metric="", type=_LOCAL, protocol="kernel", next_hops=ways)
     if str(found.network) != single:
-        yield RouteAudit(str(found.network), MAIN, _METRIC[found.version], "unicast", "kernel", ways)
+        metric = _METRIC[found.version]
+        network = str(found.network)
+        yield RouteAudit(network, MAIN, metric, type="unicast", protocol="kernel", next_hops=ways)
