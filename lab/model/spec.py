@@ -18,6 +18,7 @@ from lab.model.values.fields import (
     Delay,
     End,
     FabricName,
+    FrrLines,
     Interval,
     LinkName,
     Moment,
@@ -38,7 +39,6 @@ MAX_LINKS: Final = 20_000
 """The most links of one fabric."""
 
 _POOLS: Final = Addressing()
-FrrLines: TypeAlias = Annotated[str, Field(max_length=20_000, pattern=r"^[\t\n\x20-\x7e]*$")]
 _NAMED_ONLY: Final = Field(json_schema_extra={"additionalProperties": False})
 
 

@@ -31,6 +31,8 @@ _PAIR: Final = f"^{_END}--{_END}$"
 
 _Number = TypeVar("_Number", int, float)
 _INTERVAL_RANGE: Final = (0.01, 60.0)
+_FRR_CHARACTERS: Final = r"\t\n\x20-\x7e"
+_MAX_FRR_LINES: Final = 20_000
 
 
 def written(value: Any, what: str, example: str) -> str:
@@ -85,6 +87,16 @@ def _scalar(value: Any) -> str | int | float | bool:
     return value
 
 
+def _frr_lines(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be text; write the lines below `leaf1: |`")
+    if len(value) > _MAX_FRR_LINES:
+        raise ValueError(f"has {len(value)} characters; write at most {_MAX_FRR_LINES}")
+    if found := re.search(rf"[^{_FRR_CHARACTERS}]", value):
+        raise ValueError(f"has the character {found[0]!a}; remove it, FRR takes printable ASCII, tabs and line ends")
+    return value
+
+
 def _network(kind: type[IPv4Network] | type[IPv6Network], example: str) -> PlainValidator:
     def check(value: Any) -> IPv4Network | IPv6Network:
         text = written(value, "prefix", example)
@@ -129,6 +141,11 @@ LinkName: TypeAlias = Annotated[
         named(_PAIR, 2 * MAX_NODE_NAME + 18, "a link", "write it like leaf2--spine1 or leaf2:swp1--spine1:swp2")
     ),
     WithJsonSchema({"type": "string", "pattern": _PAIR}),
+]
+FrrLines: TypeAlias = Annotated[
+    str,
+    BeforeValidator(_frr_lines),
+    WithJsonSchema({"type": "string", "pattern": f"^[{_FRR_CHARACTERS}]*$", "maxLength": _MAX_FRR_LINES}),
 ]
 Rate: TypeAlias = Annotated[
     int,

@@ -134,6 +134,7 @@ def _judge(problems: list[str]) -> None:
     for problem in problems:
         assert problem.isprintable()
         assert 0 < len(problem) < LONGEST
+        assert "topology schema" not in problem, "a form of error without words of its own"
         own_words = re.sub(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", "''", problem)
         assert not OF_PYTHON.search(own_words), problem
 
