@@ -16,6 +16,7 @@ from lab.wire.header_fields import (
     DSCP,
     ECN,
     IP_VERSION,
+    MAC_BYTES,
     EthernetFields,
     Ipv4Fields,
     Ipv6Fields,
@@ -26,8 +27,10 @@ from lab.wire.header_fields import (
     VxlanFields,
     words,
 )
+from lab.wire.headers import is_stray_pause
 from lab.wire.layers import BTH_HEADERS, MAX_HEADERS, MAX_TUNNELS, RULES, VNI_VALID, Header, WalkStop
 from lab.wire.transport import Octets, Stop, mac_control, roce
+from lab.wire.udp_ports import PAUSE_OPCODE, PFC_OPCODE
 from lab.wire.walk import walk
 
 if TYPE_CHECKING:
@@ -116,6 +119,16 @@ class DecodedFrame:
     def damage(self) -> str:
         """``fault``, or that of the inner frame; empty if neither has one."""
         return self.fault or (self.inner.damage if self.inner is not None else "")
+
+    @property
+    def stray(self) -> bool:
+        """Whether it is Pause or PFC that pauses nothing, because receivers ignore its destination address."""
+        if self.pause is None and self.pfc is None:
+            return False
+        octets = self.dst.split(":")
+        is_known = len(octets) == MAC_BYTES and all(len(each) == 2 for each in octets)
+        opcode = PAUSE_OPCODE if self.pfc is None else PFC_OPCODE
+        return bool(is_stray_pause(opcode, int("".join(octets), 16) if is_known else 0))
 
     @property
     def cut(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
-from typing import Final
+from typing import Any, Final
 
 from lab.units import quanta_to_seconds
 from lab.wire.header_fields import (
@@ -12,13 +12,17 @@ from lab.wire.header_fields import (
     AtomicEthFields,
     BthFields,
     DethFields,
+    EthernetFields,
     FethFields,
     PfcFields,
     RethFields,
     words,
 )
 from lab.wire.syndrome import Syndrome
+from lab.wire.udp_ports import PAUSE_OPCODE, PFC_OPCODE
 
+PAUSE_ADDRESS: Final = 0x0180C2000001
+"""Destination address of Pause and PFC frames (IEEE 802.3 annex 31B, IEEE 802.1Q clause 36)."""
 CLASSES: Final = PfcFields.CLASSES
 """Priorities that PFC can pause individually (IEEE 802.1Q clause 36)."""
 _TIME: Final = PfcFields.QUANTA.width // CLASSES
@@ -171,6 +175,17 @@ class Aeth:
     def unpack(cls, data: bytes, offset: int = 0) -> Aeth:
         """Decode the header at ``offset``, which must have 4 bytes."""
         return cls(Syndrome.decode(AethFields.SYNDROME.read(data, offset)), AethFields.MSN.read(data, offset))
+
+
+def is_stray_pause(opcode: Any, destination: Any) -> Any:
+    """Return whether receivers ignore a MAC control frame for its destination address, or which of two columns.
+
+    Only Pause and PFC are judged. A Pause frame may also have the station's own address (IEEE 802.3 annex 31B), but
+    PFC may not (annex 31D). A destination of 0 is unknown: captures of some link types contain none.
+    """
+    to_group = EthernetFields.GROUP.of(destination) == 1
+    is_flow_control = (opcode == PFC_OPCODE) | ((opcode == PAUSE_OPCODE) & to_group)
+    return is_flow_control & (destination != PAUSE_ADDRESS) & (destination != 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,8 +113,8 @@ class Watcher:
         return max(0, ahead)
 
     def _pauses(self, record: Record, interface: Interface, frame: DecodedFrame) -> Iterator[tuple[TriggerKind, str]]:
-        classes = {} if frame.pfc is None else frame.pfc.classes
-        if frame.pause is not None:
+        classes = {} if frame.pfc is None or frame.stray else frame.pfc.classes
+        if frame.pause is not None and not frame.stray:
             classes = {-1: frame.pause.quanta}
         for cls, quanta in classes.items():
             key, what = (record.interface, record.direction, cls), "all" if cls < 0 else f"priority {cls}"

@@ -12,6 +12,7 @@ from lab.analysis.decode.field_columns import record
 from lab.analysis.read.packet_batch import rows
 from lab.units import PAUSE_QUANTUM_BITS
 from lab.wire.header_fields import EthernetFields, MacControlFields, PfcFields
+from lab.wire.headers import is_stray_pause
 from lab.wire.udp_ports import PAUSE_OPCODE, PFC_OPCODE
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ ALL_CLASSES: Final = -1
 """The class of an IEEE 802.3 Pause frame, which stops the whole link."""
 FASTEST: Final = 800 * 10**9
 """bit/s of the fastest Ethernet links (IEEE 802.3df): a quantum lasts at least 0.64 ns."""
-PAUSE_ADDRESS: Final = 0x0180C2000001
-"""Destination address of Pause and PFC frames (IEEE 802.3 annex 31B, IEEE 802.1Q clause 36)."""
 _MAX_PORTS: Final = 4096
 _MAX_ODD: Final = 256
 _OTHER_OPCODES: Final = (*range(2, 7), 0xFFFE)
@@ -154,7 +153,7 @@ class Pauses:
         sender = EthernetFields.SRC.gather(batch.data, l2)
         opcode = frames["opcode"].astype(np.int64)
         receiver = EthernetFields.DST.gather(batch.data, l2)
-        stray = _is_stray(opcode, receiver)
+        stray = is_stray_pause(opcode, receiver)
         self._note_odd(batch.interface[row], sender, receiver, stray, frames)
         self.frames += int(np.count_nonzero(np.isin(opcode, (PFC_OPCODE, PAUSE_OPCODE))))
         columns = (
@@ -211,17 +210,6 @@ class Pauses:
             port.off(time, None if rate is None else _duration(quanta, rate))
         if port.bound is not None:
             port.bound.off(time, _duration(quanta, FASTEST)) if quanta else port.bound.on(time)
-
-
-def _is_stray(opcode: Ints, address: Ints) -> npt.NDArray[np.bool_]:
-    """Return which flow control frames have an address by which receivers ignore them.
-
-    A Pause frame may also have the station's own address (IEEE 802.3 annex 31B), but PFC may not (annex 31D).
-    """
-    group = EthernetFields.GROUP.of(address) == 1
-    of_kind = (opcode == PFC_OPCODE) | ((opcode == PAUSE_OPCODE) & group)
-    stray: npt.NDArray[np.bool_] = of_kind & (address != PAUSE_ADDRESS)
-    return stray
 
 
 def _duration(quanta: int, rate: int) -> int:

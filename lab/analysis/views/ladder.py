@@ -18,8 +18,8 @@ from lab.analysis.read.capture_file import CaptureFile
 from lab.analysis.read.packet_batch import CHUNK, rows
 from lab.analysis.results.number_format import DIRECTIONS, address, class_or_none
 from lab.analysis.transport.psn_tracker import distance
-from lab.wire.header_fields import CE
-from lab.wire.headers import PSN_MASK
+from lab.wire.header_fields import CE, EthernetFields
+from lab.wire.headers import PSN_MASK, is_stray_pause
 from lab.wire.opcodes import opcode_name
 from lab.wire.syndrome import AckKind, Syndrome
 from lab.wire.udp_ports import PAUSE_OPCODE, PFC_OPCODE
@@ -202,6 +202,9 @@ class _Climber:
         control = np.flatnonzero(columns.kind == PacketClass.CONTROL)
         names = self._capture.names
         frames = rows(batch.data, columns.ip[control], FRAME.itemsize).view(FRAME)
+        receiver = EthernetFields.DST.gather(batch.data, columns.l2[control])
+        obeyed = ~is_stray_pause(frames["opcode"].astype(np.int64), receiver)
+        control, frames = control[obeyed], frames[obeyed]
         told = (frames["opcode"].tolist(), frames["first"].tolist(), frames["quanta"].tolist())
         for row, opcode, first, quanta in zip(control.tolist(), *told, strict=True):
             link = names[int(batch.interface[row])]

@@ -73,6 +73,22 @@ def test_psns_that_are_missing_are_a_drop() -> None:
     assert [watcher.look(record(packets.send(psn), interface=psn % 2), LINK) for psn in (1, 2, 3, 4)].count(None) == 2
 
 
+PFC = packets.pause({3: 0xFFFF})
+PAUSE = PFC[:14] + bytes.fromhex("0001ffff") + bytes(42)
+
+
+@pytest.mark.parametrize("receiver", ["020000000001", "ffffffffffff", "0180c200000e"])
+@pytest.mark.parametrize("frame", [PFC, PAUSE], ids=["PFC", "Pause"])
+def test_a_pause_that_receivers_ignore_is_no_event(frame: bytes, receiver: str) -> None:
+    """PFC has one destination; Pause may also have the station's own (IEEE 802.3 annexes 31B and 31D)."""
+    stray = bytes.fromhex(receiver) + frame[6:]
+    obeyed = frame == PAUSE and receiver.startswith("02")
+    watcher = Watcher([TriggerKind.STORM])
+    found = [watcher.look(record(stray, at * 30), LINK) for at in range(9)]
+    assert any(found) is obeyed
+    assert kinds_of(frame, stray) == ["xoff", "xoff" if obeyed else ""]
+
+
 def test_a_pause_without_an_end_is_a_storm() -> None:
     """65,535 quanta are 33.6 ms at 1 Gb/s; refreshed every 30 ms they stop the link for 200 ms after the 7th time."""
     watcher = Watcher([TriggerKind.STORM])

@@ -13,7 +13,8 @@ from lab.analysis.results.fact_builder import analyse
 from lab.errors import ExitCode
 from lab.wire.pcapng import Direction, Interface, Record
 from tests.unit.analysis import packets
-from tests.unit.analysis.captures import pcapng
+from tests.unit.analysis.captures import pcap, pcapng
+from tests.unit.analysis.links import LINKS
 from tests.unit.analysis.stories import MS, START
 
 if TYPE_CHECKING:
@@ -199,3 +200,11 @@ def test_pause_to_the_station_itself_is_allowed() -> None:
     unicast = bytes.fromhex("020000000001") + global_pause(0)[6:]
     gate = STORM[:14] + b"\x00\x02" + STORM[16:]
     assert not at_times([(0, unicast), (MS, gate)]).odd_control
+
+
+@pytest.mark.parametrize("name", ["cooked", "cooked 2"])
+def test_a_link_type_without_destinations_has_no_wrong_ones(name: str) -> None:
+    linktype, wrap = LINKS[name]
+    facts = analyse(io.BytesIO(pcap([wrap(STORM), wrap(packets.send(1))], linktype=linktype)), "f", rate=10**9)
+    assert [port.xoff for port in facts.pauses] == [1]
+    assert not facts.odd_control

@@ -31,6 +31,7 @@ def story() -> Journeys:
     told.back(35_000, packets.congestion())
     told.back(40_000, packets.ack(41, NAK))
     told.taken += [(50_000, 1, 2, packets.pause({3: 0xFFFF})), (60_000, 1, 2, packets.pause({3: 0}))]
+    told.taken += [(55_000, 1, 2, b"\x02" + packets.pause({3: 0xFFFF})[1:])]  # its receiver ignores it
     for index, frame in enumerate(packets.write(40, 4)[1:]):
         told.there(100_000 + index * 10_000, frame)
     told.back(200_000, packets.ack(43))
