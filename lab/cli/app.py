@@ -116,7 +116,7 @@ def _run() -> NoReturn:
         except MisusedCommand as misuse:
             invocation.refused = misuse.ctx
             raise _usage_error(misuse, invocation) from misuse
-    except (ExpectedError, OSError) as error:
+    except (ExpectedError, OSError, MemoryError) as error:
         expected = error if isinstance(error, ExpectedError) else _expected(error)
         if invocation.debug or expected is None:
             raise
@@ -126,8 +126,10 @@ def _run() -> NoReturn:
         sys.exit(expected.exit_code)
 
 
-def _expected(error: OSError) -> ExpectedError | None:
+def _expected(error: OSError | MemoryError) -> ExpectedError | None:
     """Return the expected error for what the kernel refuses in any command; None where only a traceback helps."""
+    if isinstance(error, MemoryError):
+        return EnvironmentLacks("there is not enough memory for this", "use a smaller input, or raise ulimit -v")
     where = f"{error.filename}: " if error.filename is not None else ""
     if isinstance(error, PermissionError) and os.geteuid() != 0:
         return EnvironmentLacks(f"{where}permission denied", "run it as root, for example with sudo")

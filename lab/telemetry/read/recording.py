@@ -31,6 +31,7 @@ from lab.telemetry.store.recording_folder import (
     damage_as_invalid,
     invalid,
     read_about,
+    read_facts,
     read_json,
     read_lines,
     read_records,
@@ -345,13 +346,16 @@ class Recording:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The parameters of the run."""
-        return read_json(self.folder.facts("params")) or {}
+        """The parameters of the run: ``scenario`` and its ``params``, if a scenario was run."""
+        found = read_facts(self.folder.facts("params"))
+        if not isinstance(found.get("scenario", ""), str) or not isinstance(found.get("params"), dict | None):
+            raise invalid(self.folder.facts("params"), "is damaged")
+        return found
 
     @property
     def host(self) -> Mapping[str, Any]:
         """The recording machine: kernel, CPU, kind of time, versions."""
-        return read_json(self.folder.facts("host")) or {}
+        return read_facts(self.folder.facts("host"))
 
     @cached_property
     def topology(self) -> Topology:
@@ -372,7 +376,9 @@ class Recording:
                 f"{self.name} has no state {when}",
                 "a recording has the state before the run, and the state after it once finished",
             )
-        return dict(found)
+        if not isinstance(found, dict) or not all(isinstance(node, dict) for node in found.values()):
+            raise invalid(self.folder.state(when), "is damaged")
+        return found
 
     def qos(self, when: str = "before") -> Mapping[str, NodeQos]:
         """Return the QoS configuration of each node's ports; empty for a fabric of plain links."""

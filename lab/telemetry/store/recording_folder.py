@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lab.errors import InvalidInput, Problem, UsageError
+from lab.units import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,6 +26,8 @@ VERSION: Final = 1
 """The version of the format: raised when an older reader would misread the files."""
 _MOST_NS: Final = 1 << 62
 _MOST_SECONDS: Final = 1e9
+_MOST_TEXT: Final = 1 << 29
+"""Maximum size of a file that is read as text at once, in bytes."""
 _SHOWN: Final = 40
 """Maximum number of characters of a damaged value in an error message."""
 
@@ -203,12 +206,17 @@ def read_about(folder: Folder) -> dict[str, Any]:
 
 
 def _require_files(paths: Iterable[Path]) -> None:
-    """Raise InvalidInput on FIFOs, devices and sockets: reading one could block, or never end."""
+    """Raise InvalidInput on FIFOs, devices and sockets: reading one could block, or never end.
+
+    The same for JSON that is too large: sparse files declare any size.
+    """
     for path in paths:
         with contextlib.suppress(OSError):  # a missing file has its own error, and a recorder renames files
-            mode = path.stat().st_mode
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            found = path.stat()
+            if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
                 raise invalid(path, "is not a regular file", "remove it")
+            if found.st_size > _MOST_TEXT and path.suffix in {".json", ".jsonl"}:
+                raise invalid(path, f"has {format_size(found.st_size)}: at most {format_size(_MOST_TEXT)} are read")
 
 
 def _is_time(value: object) -> bool:
@@ -280,6 +288,14 @@ def read_json(path: Path) -> Any:
         return None
     except (OSError, ValueError, RecursionError) as error:
         raise invalid(path, "is damaged") from error
+
+
+def read_facts(path: Path) -> Mapping[str, Any]:
+    """Read a JSON file that contains an object; empty if it does not exist, InvalidInput if it is damaged."""
+    found = read_json(path)
+    if not isinstance(found, dict | None):
+        raise invalid(path, "is damaged: it contains no object")
+    return found or {}
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:

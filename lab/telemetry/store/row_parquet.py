@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _COMPRESSION: Final = "zstd"
-_MOST_ROWS: Final = 20_000_000
-"""Limit on the rows of a table that is read: a small file may declare any number of equal rows."""
+_MOST_ROWS: Final = 4
+"""Maximum number of rows for each byte of a file: a small one may declare any number of equal rows."""
+_FEW_ROWS: Final = 1 << 16
+"""Rows that are read of any file."""
 
 
 def write_row_tables(tables: Mapping[str, RowColumns], folder: Path, offset: int) -> None:
@@ -40,8 +42,8 @@ def read_row_table(folder: Path, schema: RowSchema) -> RowColumns:
     """Read a table; OSError, ValueError (including pyarrow's errors) or KeyError if it is damaged."""
     path = _file(folder, schema.table)
     with pq.ParquetFile(path) as file:
-        if (count := file.metadata.num_rows) > _MOST_ROWS:
-            raise ValueError(f"{path.name} has {count} rows: at most {_MOST_ROWS} are read")
+        if (count := file.metadata.num_rows) > (most := max(_FEW_ROWS, path.stat().st_size * _MOST_ROWS)):
+            raise ValueError(f"{path.name} has {count} rows: at most {most} are read")
         found = file.read(["ns", *(name for name, _ in schema.columns)])
     columns = {name: _values(found.column(name), of) for name, of in schema.columns}
     ns = _values(found.column("ns"), "i8")
@@ -60,7 +62,9 @@ def _values(column: pa.ChunkedArray, of: str) -> NDArray[Any]:
     arrow = _arrow_type(of)
     values = column.cast(arrow)
     if pa.types.is_string(arrow):
-        return np.array(values.to_pylist(), object)
+        coded = values.combine_chunks().dictionary_encode()  # equal texts are one object
+        texts: NDArray[Any] = np.array(coded.dictionary.to_pylist(), object)[coded.indices.to_numpy()]
+        return texts
     return np.asarray(values.to_numpy(), np.dtype(of))
 
 

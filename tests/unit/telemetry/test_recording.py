@@ -14,12 +14,13 @@ import pytest
 from lab.dataplane.counter_names import COUNTERS, CounterScope
 from lab.dataplane.counters import CounterReading
 from lab.dataplane.port_layout import EVENT, Drop, EventKind
-from lab.errors import UsageError
+from lab.errors import InvalidInput, UsageError
 from lab.telemetry.read.measures import DROPPED
 from lab.telemetry.read.recording import Recording
 from lab.telemetry.store.rawlog import LogFrameKind
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.telemetry.made import RDMA, START, STEP, Made, plain_run
+from tests.unit.telemetry.played import played
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -246,6 +247,55 @@ def test_damaged_tables_are_refused_in_one_line(tmp_path: Path, name: str) -> No
         assert "is damaged" in refused(tmp_path / "run")
     file.unlink()
     assert "is damaged" in refused(tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", ["counters/priorities", "counters/samples", "rows/queue_pairs"])
+def test_a_small_file_with_millions_of_rows_is_refused(tmp_path: Path, name: str) -> None:
+    """Equal rows take no space in a file, but in memory."""
+    path = played(tmp_path / "run").finished()
+    file = path / f"{name}.parquet"
+    table = pq.read_table(file)
+    equal = table.take([0] * 65536)
+    with pq.ParquetWriter(file, table.schema, compression="zstd") as writer:
+        for _ in range(64):
+            writer.write_table(equal)
+    assert file.stat().st_size < 400_000
+
+    def read() -> None:
+        recording = Recording.open(path)
+        recording.port(PORT).rx_pause(3)
+        recording.table("queue_pairs")
+
+    with pytest.raises(InvalidInput, match=r"has 4194304 rows(: at most|, and there are \d+ samples)"):
+        read()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("params", "[]"), ("params", '"x"'), ("params", '{"scenario": 1}'), ("params", '{"params": [1]}'),
+        ("host", "5"), ("state/before", "[]"), ("state/before", '{"leaf1": 3}'),
+    ],
+)  # fmt: skip
+def test_json_that_is_not_as_written_is_refused(tmp_path: Path, name: str, content: str) -> None:
+    made = Made(tmp_path / "run", fabric("pfc-ecn"))
+    made.sample()
+    recording = Recording.open(made.finished())
+    file = recording.folder.path / f"{name}.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(content)
+    with pytest.raises(InvalidInput, match=rf"{name}\.json: is damaged"):
+        _ = (recording.parameters, recording.host, recording.state("before"))
+
+
+def test_a_file_that_declares_to_be_huge_is_refused(tmp_path: Path) -> None:
+    made = Made(tmp_path / "run", fabric("pfc-ecn"))
+    made.sample()
+    path = made.finished()
+    (path / "state").mkdir()
+    (path / "state" / "before.json").touch()
+    os.truncate(path / "state" / "before.json", 1 << 40)
+    assert "has 1.1 TB: at most 536.9 MB are read" in refused(path)
 
 
 def test_a_killed_recording_without_a_log_is_refused(tmp_path: Path) -> None:

@@ -325,6 +325,16 @@ def test_a_name_that_is_too_long_for_a_file_is_a_line(
     assert err.endswith("x/recording.json: the name is too long for a file: choose a shorter one\n")
 
 
+def test_too_little_memory_is_a_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> NoReturn:
+        raise MemoryError
+
+    monkeypatch.setattr("lab.backends.fabric_state.all_fabrics", refuse)
+    code, _, err = failed(capsys, monkeypatch, "down", "--all")
+    assert (code, err.count("\n")) == (4, 1)
+    assert err.startswith("error: there is not enough memory for this: ")
+
+
 def test_a_call_of_the_kernel_that_root_may_make_alone_is_a_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
