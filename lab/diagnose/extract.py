@@ -9,13 +9,15 @@ routing daemons report, ``traffic_facts`` what was sent.
 from __future__ import annotations
 
 from dataclasses import replace
+from ipaddress import ip_network
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from lab.diagnose.conservation.accounts import accounts
 from lab.diagnose.facts import LANE_COUNTS, PORT_COUNTS, Lane, PortFacts, WindowFacts
-from lab.diagnose.ip_stacks import stacks
+from lab.diagnose.ip_stacks import parsed_address, parsed_network, stacks
 from lab.diagnose.network_changes import (
     link_changes,
     links_before,
@@ -64,6 +66,18 @@ def collect(recording: Recording, window: RecordingPhase) -> WindowFacts:
         raise invalid(recording.folder.path, f"is damaged: {said}") from error
 
 
+def _parse_all(facts: WindowFacts) -> None:
+    """Raise ValueError for an address or a network that is none: symptoms parse them."""
+    for address in facts.addresses.values():
+        parsed_address(address)
+    for stack in facts.stacks.values():
+        for prefix in chain.from_iterable(stack.networks.values()):
+            ip_network(prefix)
+    tables = (stack.routes or () for stack in facts.stacks.values())
+    for prefix in chain(chain.from_iterable(facts.routes.values()), (route.prefix for route in chain(*tables))):
+        parsed_network(prefix)
+
+
 def _collected(recording: Recording, window: RecordingPhase) -> WindowFacts:
     if not len(recording.samples["ns"]):
         raise UsageError(f"{recording.name} has no samples to diagnose", "record again, for longer")
@@ -105,6 +119,7 @@ def _collected(recording: Recording, window: RecordingPhase) -> WindowFacts:
         current=current,
         switched_watchdogs=frozenset(_switched_watchdogs(recording, qos)) if current else frozenset(),
     )
+    _parse_all(facts)
     missing += [f"the state of {node}: it did not answer" for node, known in state.items() if "complaint" in known]
     if facts.plain:
         missing.append("counters that plain links lack: classes, pauses, marks and drops (`qos: lab` in a topology)")

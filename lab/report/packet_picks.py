@@ -76,7 +76,7 @@ def packets_of(recording: Recording) -> tuple[list[Packet], list[str]]:
     for file in recording.captures:
         try:
             found += list(_of_file(recording, file))
-        except InvalidInput as error:
+        except (InvalidInput, OSError) as error:
             unread.append(f"captures/{file.name} cannot be read: {str(error).partition(chr(10))[0]}.")
     return sorted(found, key=lambda each: each.at), unread
 

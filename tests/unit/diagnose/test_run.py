@@ -373,6 +373,19 @@ def test_a_sweep_that_is_damaged_is_refused(run: Path, path: Any) -> None:
         diagnose_run(recording)
 
 
+@pytest.mark.parametrize("prefix", ["10.0.0.0/33", "", "{'x': 1}", {"x": "10.0.0.0/31"}])
+def test_a_route_to_no_network_is_refused(tmp_path: Path, prefix: Any) -> None:
+    """Symptoms compare addresses with it."""
+    made = begun(tmp_path / "run")
+    made.event(
+        made.ns, source="kernel", kind="route", node="leaf1", prefix=prefix, type="unicast", protocol="bgp",
+        interfaces=["swp1"],
+    )  # fmt: skip
+    during(made, "observe", deaf)
+    with pytest.raises(InvalidInput, match="is damaged"):
+        diagnose_run(Recording.open(made.finished()))
+
+
 def test_an_rdma_device_that_is_missing_stops_no_diagnosis_of_the_rest(tmp_path: Path) -> None:
     """It is missing before the window begins, and a daemon is gone as well."""
     made = begun(tmp_path / "run")

@@ -65,10 +65,12 @@ def test_what_a_capture_has_not_is_left_out(tmp_path: Path) -> None:
 def test_a_capture_that_is_none_does_not_stop_the_report(tmp_path: Path) -> None:
     making = captured(tmp_path, FRAMES)
     (making.folder.captures / "torn.pcapng").write_bytes(b"no capture")
+    (making.folder.captures / "folder.pcapng").mkdir()
     recording = Recording.open(making.finished())
     facts = gather(recording, told_of(recording.folder.path, library.OWN))
     assert len(facts.packets) == 5
-    assert any("captures/torn.pcapng cannot be read" in line for line in facts.unknowns)
+    for name in ("torn", "folder"):
+        assert any(f"captures/{name}.pcapng cannot be read" in line for line in facts.unknowns)
     told = write_markdown(facts)
     assert "### Packets" in told
     assert "PSN 10 and 1 more was lost" in told
