@@ -37,7 +37,7 @@ def write_results(
     with ExitStack() as undo:
         for folder in folders:
             with writing(next(iter(files), folder), remedy):
-                _create(folder, undo)
+                create_folder(folder, undo)
         for path, content in files.items():
             with writing(path, remedy):
                 if _can_be_replaced(path):
@@ -55,7 +55,7 @@ def write_results(
 def copy_result(source: Path, target: Path, remedy: str) -> None:
     """Copy a folder, complete or not at all, to a name that nothing has; UsageError if it cannot be written."""
     with writing(target, remedy), ExitStack() as undo:
-        _create(target.parent, undo)
+        create_folder(target.parent, undo)
         target.mkdir()
         undo.callback(shutil.rmtree, target, ignore_errors=True)
         try:
@@ -65,8 +65,11 @@ def copy_result(source: Path, target: Path, remedy: str) -> None:
         undo.pop_all()
 
 
-def _create(folder: Path, undo: ExitStack) -> None:
-    """Create a folder and its parents; ``undo`` removes those that were missing and are still empty."""
+def create_folder(folder: Path, undo: ExitStack) -> None:
+    """Create a folder and its parents; ``undo`` removes those that were missing and are still empty.
+
+    Raises OSError if it cannot be created.
+    """
     for each in reversed((folder, *folder.parents)):
         if not each.exists():
             undo.callback(_removed_if_empty, each)

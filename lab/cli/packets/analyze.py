@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from dataclasses import fields
 from pathlib import Path
@@ -14,7 +15,8 @@ from lab.cli.kit.capture_source import CaptureArgument, open_capture, require_fi
 from lab.cli.kit.host_names import FabricOption, parse_filter
 from lab.cli.kit.option_value import read_value
 from lab.cli.kit.output import JsonFlag, print_json, stderr
-from lab.errors import UsageError, writing
+from lab.errors import UsageError
+from lab.result_files import write_result
 from lab.units import parse_rate
 
 if TYPE_CHECKING:
@@ -106,5 +108,6 @@ def _plot(facts: AnalysisFacts, file: Path) -> None:
     if not plot.can_plot(facts):
         stderr.print(f"{file} was not written: the capture has no goodput and no pause to plot", markup=False)
         return
-    with writing(file), file.open("wb") as output:
-        plot.plot(facts, output, "svg" if file.suffix == ".svg" else "png")
+    output = io.BytesIO()
+    plot.plot(facts, output, "svg" if file.suffix == ".svg" else "png")
+    write_result(file, output.getvalue())

@@ -26,6 +26,7 @@ from lab.kernel.packets.live_capture import LiveCapture
 from lab.kernel.process.process import find_tool, run
 from lab.model.hosts import addresses_of
 from lab.model.topology import Endpoint
+from lab.result_files import write_results
 from lab.wire.filter.parse import parse
 from lab.wire.pcapng import Writer
 
@@ -110,13 +111,13 @@ def wiresharks_folder() -> Path:
 
 
 def _install(folder: Path, *, remove: bool) -> None:
-    program = folder / NAME
-    with writing(program, "use sudo, or --to DIR"):
+    program, remedy = folder / NAME, "use sudo, or --to DIR"
+    if not remove:
+        write_results({program: _PROGRAM.format(python=sys.executable)}, remedy, folders=[folder])
+    with writing(program, remedy):
         if remove:
             program.unlink(missing_ok=True)
         else:
-            folder.mkdir(parents=True, exist_ok=True)
-            program.write_text(_PROGRAM.format(python=sys.executable))
             program.chmod(0o755)
     done = "removed from" if remove else "installed in"
     stdout.print(f"{done} {folder}; start Wireshark anew", markup=False, highlight=False, soft_wrap=True)

@@ -15,11 +15,14 @@ import pytest
 from lab.errors import OperationFailed, UsageError
 from lab.result_files import copy_result, write_results
 from lab.wire.pcapng import Writer
+from tests.unit.analysis import packets
+from tests.unit.analysis.captures import pcapng, records
 from tests.unit.telemetry.played import played
 
 FULL = 3000
 """Bytes of the longest file that a command can write. A report has a short Markdown file and a long page."""
 PAGE = 50_000
+INCAST = Path(__file__).parents[4] / "topologies" / "incast.yaml"
 
 
 def on_a_full_disk(folder: Path, *words: str, most: int = FULL) -> subprocess.CompletedProcess[str]:
@@ -38,6 +41,29 @@ def on_a_full_disk(folder: Path, *words: str, most: int = FULL) -> subprocess.Co
 
 def below(folder: Path) -> set[str]:
     return {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_plot_that_was_there_stays(tmp_path: Path) -> None:
+    (tmp_path / "capture.pcapng").write_bytes(pcapng(records([packets.send(psn) for psn in range(9)])))
+    (tmp_path / "plot.svg").write_text("old")
+    done = on_a_full_disk(tmp_path, "analyze", "capture.pcapng", "--plot", "plot.svg")
+    assert (done.returncode, done.stderr) == (2, "error: cannot write plot.svg: File too large: name another file\n")
+    assert (tmp_path / "plot.svg").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        (("extcap", "--install", "--to", "new/folder"), "new/folder/rocelab"),
+        (("export", "containerlab", str(INCAST), "-o", "new/folder"), "new/folder"),
+        (("examples", "copy", "topologies/incast.yaml", "-o", "new/folder"), "new/folder/topologies"),
+    ],
+)
+def test_no_folder_is_left_where_nothing_was_written(tmp_path: Path, words: tuple[str, ...], wrong: str) -> None:
+    done = on_a_full_disk(tmp_path, *words, most=20)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith(f"error: cannot write {wrong}")
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_report_is_there_with_all_of_its_files_or_not_at_all(tmp_path: Path) -> None:
