@@ -30,6 +30,8 @@ _MEANT: Final = re.compile(r"\.? (?:Did you mean (?P<names>.*)\?|\(Possible opti
 _NO_OPTION: Final = "No such option"
 _ELSEWHERE: Final = {"rocelab craft --opcode": "the opcode is the KIND: rocelab craft write, for example"}
 """Remedies for options that other tools have, by command and option."""
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end rocelab."""
 _ALIKE: Final = 0.65
 """How similar an option is that is suggested: difflib finds --opcode and --pace alike, mostly for their hyphens."""
 _NO_COMMAND: Final = "No such command"
@@ -73,17 +75,19 @@ def main() -> None:
 
     If the reader closes the output early, as ``head`` does, the exit code is 141, as after SIGPIPE.
     """
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, outside_contexts(_interrupt))
-    send_lost_again(Interrupted)
-    guard_output()
     try:
+        for number in _ENDING:
+            signal.signal(number, outside_contexts(_interrupt))
+        send_lost_again(Interrupted)
+        guard_output()
         try:
             with recorded():
                 _run()
         finally:
             _flush()
-    except EnvironmentLacks as error:  # of the last output
+    except (EnvironmentLacks, Interrupted) as error:  # of the last output; or before the command, or after it
+        for number in _ENDING:
+            signal.signal(number, signal.SIG_DFL)  # only the line is left to be written: it may have no reader
         print_error(error)
         sys.exit(error.exit_code)
     except BrokenPipeError:

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+from collections import Counter
 from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
@@ -25,8 +26,12 @@ _deferred: Final[list[int]] = []
 
 A child process has no timer, and none of these.
 """
+_waits: Final[Counter[tuple[FrameType, int]]] = Counter()
+"""Alarms in a row at one instruction of an ``__enter__`` or ``__exit__``: its call waits for something."""
 _latest: Final[list[int]] = []
 """The last signal that raised an error."""
+_MOST_WAITS: Final = 1000
+"""A second."""
 _exiting: Final = threading.Event()
 """Set when Python begins to exit."""
 os.register_at_fork(after_in_child=_deferred.clear)
@@ -51,7 +56,8 @@ def outside_contexts(handle: Callable[[int], NoReturn]) -> Callable[[int, FrameT
 
     It never does so in the code of ``contextlib``, or of an ``__enter__`` or ``__exit__``. A context manager that an
     error leaves half entered or half left stays so as long as the error's traceback, with its locks taken. The signal
-    is handled a little later then. Uses SIGALRM and the process's real-time timer.
+    is handled a little later then, or when a call in such a method has waited for a second. Uses SIGALRM and the
+    process's real-time timer.
     """
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -102,10 +108,23 @@ def _send_soon() -> None:
 
 
 def _on_alarm(_alarm: int, frame: FrameType | None) -> None:
-    if _is_in_context(frame):
+    if frame is not None and _is_in_context(frame) and not _is_waiting(frame):
         _send_soon()
     else:
+        _waits.clear()
         _send_deferred()
+
+
+def _is_waiting(frame: FrameType) -> bool:
+    """Return whether the same call has been interrupted for a second, and is repeated each time (PEP 475).
+
+    Time alone does not show it: on a busy machine, a second can pass anywhere.
+    """
+    here = (frame, frame.f_lasti)
+    count = _waits[here] + 1
+    _waits.clear()
+    _waits[here] = count
+    return count > _MOST_WAITS
 
 
 def _send_deferred() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import termios
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -20,9 +21,12 @@ from lab.backends import fabric_state
 from lab.cli.app import main
 from lab.cli.command_registry import COMMANDS
 from lab.cli.kit.output import JsonStream
-from lab.errors import LabError
+from lab.errors import Interrupted, LabError
 from tests.unit.analysis import packets
 from tests.unit.analysis.captures import pcap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def failed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[Any, str, str]:
@@ -333,6 +337,25 @@ def test_too_little_memory_is_a_line(capsys: pytest.CaptureFixture[str], monkeyp
     code, _, err = failed(capsys, monkeypatch, "down", "--all")
     assert (code, err.count("\n")) == (4, 1)
     assert err.startswith("error: there is not enough memory for this: ")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_ctrl_c_before_or_after_the_command_is_a_line(
+    when: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command is added to recordings of its fabric when it ends."""
+
+    @contextlib.contextmanager
+    def interrupted() -> Iterator[None]:
+        try:
+            if when == "after":
+                yield
+        finally:
+            raise Interrupted("ended by SIGINT")
+
+    monkeypatch.setattr("lab.cli.app.recorded", interrupted)
+    code, _, err = failed(capsys, monkeypatch, "docs", "quickstart")
+    assert (code, err) == (130, "error: ended by SIGINT\n")
 
 
 def test_a_call_of_the_kernel_that_root_may_make_alone_is_a_line(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
@@ -202,6 +204,35 @@ def test_a_signal_at_any_moment_leaves_nothing_that_a_class_started(at: int) -> 
         except KeyboardInterrupt:
             sys.setprofile(None)
     assert not started
+
+
+class Locking:
+    """A context manager whose ``__enter__`` waits for a lock."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __enter__(self) -> None:
+        signal.raise_signal(signal.SIGUSR1)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        raise AssertionError
+
+
+def test_a_signal_while_a_context_is_entered_does_not_wait_for_a_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call is interrupted, and repeated, again and again: that is a wait, and no moment in between."""
+    monkeypatch.setattr(signals, "_MOST_WAITS", 20)
+    with (tmp_path / "lock").open("w") as holder, (tmp_path / "lock").open() as other:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        freed = threading.Timer(PATIENCE, fcntl.flock, (holder, fcntl.LOCK_UN))
+        freed.start()
+        with interruptible(signal.SIGUSR1), pytest.raises(KeyboardInterrupt), Locking(other.fileno()):
+            pass
+        assert freed.is_alive()
+        freed.cancel()
 
 
 class Destroyed:
