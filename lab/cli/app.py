@@ -86,16 +86,25 @@ def main() -> None:
         finally:
             _flush()
     except (EnvironmentLacks, Interrupted) as error:  # of the last output; or before the command, or after it
-        for number in _ENDING:
-            signal.signal(number, signal.SIG_DFL)  # only the line is left to be written: it may have no reader
-        print_error(error)
-        sys.exit(error.exit_code)
+        _end(error)
+    except RuntimeError as error:  # Python 3.11 has it for an error in __set_name__: a class was being created
+        if not isinstance(error.__cause__, Interrupted):
+            raise
+        _end(error.__cause__)
     except BrokenPipeError:
         end_unread()
     except SystemExit as ended:
         if isinstance(ended.__context__, BrokenPipeError):  # Typer's own exit code for it is 1
             end_unread()
         raise
+
+
+def _end(error: ExpectedError) -> NoReturn:
+    """Print an error and exit. Only its line is left to be written, and that may have no reader."""
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_DFL)
+    print_error(error)
+    sys.exit(error.exit_code)
 
 
 def _flush() -> None:

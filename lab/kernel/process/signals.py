@@ -20,6 +20,8 @@ _SOON: Final = 0.001
 """Seconds."""
 _CONTEXTLIB: Final = contextlib.contextmanager.__code__.co_filename
 _METHODS: Final = frozenset({"__enter__", "__exit__"})
+_HOOKS: Final = frozenset({"on_unraisable", "_send_soon"})
+"""Functions of this module whose errors Python would lose again."""
 
 _deferred: Final[list[int]] = []
 """Signals that arrived where contexts are entered or left, and are sent again soon.
@@ -89,7 +91,10 @@ def send_lost_again(kind: type[BaseException]) -> None:
 
 
 def _is_in_context(frame: FrameType | None) -> bool:
-    return frame is not None and (frame.f_code.co_filename == _CONTEXTLIB or frame.f_code.co_name in _METHODS)
+    if frame is None:
+        return False
+    file, name = frame.f_code.co_filename, frame.f_code.co_name
+    return file == _CONTEXTLIB or name in _METHODS or (name in _HOOKS and file == __file__)
 
 
 @atexit.register

@@ -94,17 +94,18 @@ class ParquetStore:
         self._metadata: dict[str, pq.FileMetaData] = {}
         self._rows: dict[str, list[tuple[str | int, ...]]] = {}
         self._taken = 0
-        self._taken = self._count(SAMPLES)
+        times = self._read(SAMPLES, ["ns", "due", "took"])
+        self._taken = len(times[0])
         self.samples = {
             name: column.to_numpy().astype(np.int64)
-            for name, column in zip(("ns", "due", "took"), self._read(SAMPLES, ["ns", "due", "took"]), strict=True)
+            for name, column in zip(("ns", "due", "took"), times, strict=True)
         }
 
     def rows(self, table: str, keys: Sequence[str]) -> list[tuple[str | int, ...]]:
         """Return the keys of each row of a table; they are the same in every sample."""
         if table not in self._rows:
             columns = self._read(table, keys)
-            count = self._count(table) // max(1, self._taken)
+            count = self._metadata[table].num_rows // max(1, self._taken)
             self._rows[table] = list(zip(*(column[:count].to_pylist() for column in columns), strict=True))
         return self._rows[table]
 
@@ -114,24 +115,17 @@ class ParquetStore:
         found: NDArray[np.uint64] = column.to_numpy().astype(np.uint64).reshape(len(self.samples["ns"]), rows)
         return found
 
-    def _count(self, table: str) -> int:
-        """Return the rows of a table; ValueError if they are too many, or not as many in each sample."""
-        path = self._folder / f"{table}.parquet"
-        if table not in self._metadata:
-            with pq.ParquetFile(path) as file:
-                self._metadata[table] = file.metadata
-        count = int(self._metadata[table].num_rows)
-        most = path.stat().st_size if table == SAMPLES else min(self._taken * _MOST_KEYS, _MOST_ROWS)
-        if count > most:
-            raise ValueError(f"{path.name} has {count} rows: at most {most} are read")
-        if self._taken and count % self._taken:
-            raise ValueError(f"{path.name} has {count} rows, and there are {self._taken} samples")
-        return count
-
     def _read(self, table: str, columns: Sequence[str]) -> list[pa.ChunkedArray]:
-        self._count(table)
+        """Read columns of a table; ValueError if its rows are too many, or not as many in each sample."""
+        path = self._folder / f"{table}.parquet"
         # read_table opens a dataset, starts threads and reads the metadata for each column: several times as long.
-        with pq.ParquetFile(self._folder / f"{table}.parquet", metadata=self._metadata.get(table)) as file:
+        with pq.ParquetFile(path, metadata=self._metadata.get(table)) as file:
             self._metadata[table] = file.metadata
+            count = int(file.metadata.num_rows)
+            most = path.stat().st_size if table == SAMPLES else min(self._taken * _MOST_KEYS, _MOST_ROWS)
+            if count > most:
+                raise ValueError(f"{path.name} has {count} rows: at most {most} are read")
+            if self._taken and count % self._taken:
+                raise ValueError(f"{path.name} has {count} rows, and there are {self._taken} samples")
             found = file.read(columns=list(columns), use_threads=False)
         return [found.column(name) for name in columns]

@@ -358,6 +358,19 @@ def test_ctrl_c_before_or_after_the_command_is_a_line(
     assert (code, err) == (130, "error: ended by SIGINT\n")
 
 
+def test_ctrl_c_while_a_class_is_created_is_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python 3.11 has a RuntimeError for an error in __set_name__."""
+
+    def interrupt() -> NoReturn:
+        raise RuntimeError("Error calling __set_name__") from Interrupted("ended by SIGINT")
+
+    monkeypatch.setattr("lab.backends.fabric_state.all_fabrics", interrupt)
+    code, _, err = failed(capsys, monkeypatch, "down", "--all")
+    assert (code, err) == (130, "error: ended by SIGINT\n")
+
+
 def test_a_call_of_the_kernel_that_root_may_make_alone_is_a_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

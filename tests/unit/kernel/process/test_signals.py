@@ -242,6 +242,30 @@ class Destroyed:
         signal.raise_signal(signal.SIGTERM)
 
 
+def test_a_signal_while_a_lost_one_is_noticed_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At each moment of the hook for lost errors: Python would lose this error, too."""
+    others: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", others.append)
+    for at in range(4):
+        moments = iter(range(1000))
+
+        def profile(frame: FrameType, event: str, _: object, at: int = at, moments: Iterator[int] = moments) -> None:
+            if event == "call" and frame.f_code.co_filename == signals.__file__ and next(moments) == at:
+                sys.setprofile(None)
+                handler(signal.SIGTERM, frame)
+
+        with interruptible(signal.SIGTERM) as handler:
+            signals.send_lost_again(KeyboardInterrupt)
+            lost = Destroyed()
+            with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it arrives at some moment
+                sys.setprofile(profile)
+                del lost
+                sys.setprofile(None)
+                for _ in range(100):
+                    signal.sigtimedwait([], 0.01)
+    assert not others
+
+
 def test_a_signal_whose_error_a_destructor_loses_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other errors of destructors are printed as ever."""
     others: list[object] = []
