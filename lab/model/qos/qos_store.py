@@ -5,8 +5,9 @@ The intent is that of the topology file; the ports are resolved, with all change
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, fields, is_dataclass
 from fractions import Fraction
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.model.qos.congestion.cc_profile import OFF, CcProfile
@@ -41,6 +42,15 @@ if TYPE_CHECKING:
 
 _NAMES: Final = 3
 """Version of the presets' names. Version 1 was not written down."""
+_NUMBERS: Final[dict[str, tuple[type, ...]]] = {
+    "int": (int,), "tuple[int, ...]": (int,), "int | None": (int, NoneType), "float": (int, float), "bool": (bool,),
+}  # fmt: skip
+"""The types of values by the annotation of their field."""
+_COUNTS: Final = {
+    "dscp_to_priority": 64, "pcp_to_priority": 8, "priority_to_queue": 8, "priority_to_group": 8, "groups": 8,
+    "queues": 8,
+}  # fmt: skip
+_SHOWN: Final = 40
 _REUSED: Final = {1: {"hpcc": "hpcc-thresholds"}, 2: {"lab": UNCONTROLLED}}
 """Names of earlier versions that mean something else now: up to that version, they meant the preset given here."""
 
@@ -135,6 +145,30 @@ def dump_node(node: NodeQos) -> dict[str, Any]:
 def restore_node(data: Mapping[str, Any]) -> NodeQos:
     """Return the node of ``dump_node``; raise ValueError, KeyError, TypeError or AttributeError if damaged."""
     return NodeQos(data["pool"], {name: _port(**port) for name, port in data["ports"].items()})
+
+
+def checked_node(data: Mapping[str, Any]) -> NodeQos:
+    """Return the node as ``restore_node`` does, for data from elsewhere: it raises also for other types and counts."""
+    node = restore_node(data)
+    _check(node)
+    for port in node.ports.values():
+        for name, count in _COUNTS.items():
+            if len(getattr(port, name)) != count:
+                raise ValueError(f"{name} has no {count} entries")
+    return node
+
+
+def _check(value: Any) -> None:
+    """Raise TypeError if a field, here or further inside, is no number although its annotation is one."""
+    for field in fields(value):
+        found = getattr(value, field.name)
+        for each in found if isinstance(found, tuple) else [found]:
+            if is_dataclass(each):
+                _check(each)
+            elif (wanted := _NUMBERS.get(str(field.type))) and not isinstance(each, wanted):
+                raise TypeError(f"{field.name} is {str(each)[:_SHOWN]}")
+    for port in value.ports.values() if isinstance(value, NodeQos) else ():
+        _check(port)
 
 
 def _port(*, trust: str, groups: Any, queues: Any, pfc: Any, cc: Any = None, **others: Any) -> PortQos:

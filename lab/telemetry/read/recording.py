@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from lab.errors import UsageError
 from lab.kernel.process import wall_clock
 from lab.model import store
-from lab.model.qos.qos_store import restore_node
+from lab.model.qos.qos_store import checked_node
 from lab.model.values.suggest import suggest
 from lab.telemetry.read.counter_tables import CounterTables
 from lab.telemetry.read.row_series import RowTable
@@ -383,7 +383,7 @@ class Recording:
     def qos(self, when: str = "before") -> Mapping[str, NodeQos]:
         """Return the QoS configuration of each node's ports; empty for a fabric of plain links."""
         try:
-            return {name: restore_node(node["qos"]) for name, node in self.state(when).items() if node.get("qos")}
+            return {name: checked_node(node["qos"]) for name, node in self.state(when).items() if node.get("qos")}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise invalid(self.folder.state(when), "is damaged") from error
 
@@ -484,7 +484,7 @@ class Recording:
 
 def _configuration(line: Mapping[str, Any]) -> tuple[int, dict[str, NodeQos]]:
     """Return the time of a change, and the nodes that it changed."""
-    return line["ns"], {name: restore_node(node) for name, node in line["nodes"].items()}
+    return line["ns"], {name: checked_node(node) for name, node in line["nodes"].items()}
 
 
 def _forwarding(line: Mapping[str, Any]) -> tuple[int, dict[str, Mapping[str, Any]]]:

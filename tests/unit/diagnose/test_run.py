@@ -183,6 +183,18 @@ def test_configuration_that_is_damaged_is_refused(run: Path) -> None:
         diagnose_run(Recording.open(run))
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("rate", {"x": 1}), ("rate", None), ("delay", "5us"), ("groups", []), ("dscp_to_priority", ["3"] * 64)],
+)
+def test_a_value_of_another_type_is_refused(run: Path, name: str, value: Any) -> None:
+    node = json.loads(json.dumps(dump_node(QOS["leaf1"])))
+    node["ports"]["swp6"][name] = value
+    files.append_line(Recording.open(run).folder.configuration, {"ns": 1, "nodes": {"leaf1": node}})
+    with pytest.raises(InvalidInput, match="is damaged"):
+        diagnose_run(Recording.open(run))
+
+
 def test_a_recording_without_samples_is_refused(tmp_path: Path) -> None:
     with pytest.raises((UsageError, InvalidInput), match="no samples"):
         diagnose_run(Recording.open(begun(tmp_path / "run").finished()))
