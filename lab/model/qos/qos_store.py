@@ -148,7 +148,7 @@ def restore_node(data: Mapping[str, Any]) -> NodeQos:
 
 
 def checked_node(data: Mapping[str, Any]) -> NodeQos:
-    """Return the node as ``restore_node`` does, for data from elsewhere: it raises also for other types and counts."""
+    """Return the node as ``restore_node`` does; it raises also for values of other types, and too few of them."""
     node = restore_node(data)
     _check(node)
     for port in node.ports.values():

@@ -8,7 +8,7 @@ import signal
 from typing import TYPE_CHECKING, Final
 
 from lab.backends.recorders import enlisted, note_failure
-from lab.errors import OperationFailed
+from lab.errors import Interrupted, OperationFailed
 from lab.kernel.process import cgroup
 from lab.kernel.process.signals import received
 from lab.telemetry.record.recorder import Recorder
@@ -25,7 +25,10 @@ _LOOK: Final = 1.0
 
 
 def start(folder: Path, fabric: Fabric, *, hz: float, captures: Sequence[str]) -> None:
-    """Start a recorder in a process of its own and return when it records; its errors are raised here."""
+    """Start a recorder in a process of its own and return when it records; its errors are raised here.
+
+    If a signal ends the wait for it, it is stopped.
+    """
 
     def work(control: Control) -> None:
         _join(fabric)
@@ -44,7 +47,13 @@ def start(folder: Path, fabric: Fabric, *, hz: float, captures: Sequence[str]) -
                 note_failure(fabric.state, folder.name, error)
             raise
 
-    said = ChildProcess(f"recorder {folder.name}", work).ask({"do": "begin"})
+    recorder = ChildProcess(f"recorder {folder.name}", work)
+    try:
+        said = recorder.ask({"do": "begin"})
+    except Interrupted:
+        os.kill(recorder.pid, signal.SIGTERM)
+        recorder.end()
+        raise
     if "error" in said:
         raise failure(said)
 
