@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _COMPRESSION: Final = "zstd"
-_MOST_ROWS: Final = 4
-"""Maximum number of rows for each byte of a file: a small one may declare any number of equal rows."""
-_FEW_ROWS: Final = 1 << 16
-"""Rows that are read of any file."""
+_MOST_ROWS: Final = 20_000_000
+"""Maximum number of rows of a table that is read: a small file may declare any number of them.
+
+The size of the file says nothing: rows that repeat at each sample take little more than a bit.
+"""
+_MOST_AT_ONCE: Final = 1 << 20
+"""Maximum number of rows with the same time."""
 
 
 def write_row_tables(tables: Mapping[str, RowColumns], folder: Path, offset: int) -> None:
@@ -42,14 +45,23 @@ def read_row_table(folder: Path, schema: RowSchema) -> RowColumns:
     """Read a table; OSError, ValueError (including pyarrow's errors) or KeyError if it is damaged."""
     path = _file(folder, schema.table)
     with pq.ParquetFile(path) as file:
-        if (count := file.metadata.num_rows) > (most := max(_FEW_ROWS, path.stat().st_size * _MOST_ROWS)):
-            raise ValueError(f"{path.name} has {count} rows: at most {most} are read")
-        found = file.read(["ns", *(name for name, _ in schema.columns)])
+        if (count := file.metadata.num_rows) > _MOST_ROWS:
+            raise ValueError(f"{path.name} has {count} rows: at most {_MOST_ROWS} are read")
+        ns = _values(file.read(["ns"]).column("ns"), "i8")
+        _check_times(path.name, ns)
+        found = file.read([name for name, _ in schema.columns])
     columns = {name: _values(found.column(name), of) for name, of in schema.columns}
-    ns = _values(found.column("ns"), "i8")
-    if np.any(np.diff(ns) < 0):
-        raise ValueError(f"{path.name} is not in the order of time")
     return RowColumns(schema, ns, columns)
+
+
+def _check_times(name: str, ns: NDArray[np.int64]) -> None:
+    """Raise ValueError unless the times are in order, and few rows have the same."""
+    steps = np.diff(ns)
+    if np.any(steps < 0):
+        raise ValueError(f"{name} is not in the order of time")
+    ends = np.append(np.flatnonzero(steps), len(ns) - 1)
+    if (most := int(np.diff(ends, prepend=-1).max())) > _MOST_AT_ONCE:
+        raise ValueError(f"{name} has {most} rows at one time: at most {_MOST_AT_ONCE} are read")
 
 
 def _file(folder: Path, table: str) -> Path:
