@@ -7,6 +7,7 @@ each counter would take forty times as many rows.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -26,8 +27,10 @@ SAMPLES: Final = "samples"
 _WINDOW: Final = 32 << 20
 """Bytes of samples held in memory at a time."""
 _COMPRESSION: Final = "zstd"
-_MOST_ROWS: Final = 1 << 27
-"""Maximum number of rows of a table, whose columns take a GiB each: a small file may declare any number of them."""
+_VALUE: Final = 8
+"""Bytes of a value in memory."""
+_SHARE: Final = 4
+"""The share of this machine's memory that a column may take, as 1/n: a small file may declare any number of rows."""
 _MOST_KEYS: Final = 1 << 20
 """Maximum number of rows of one sample."""
 
@@ -86,6 +89,12 @@ def _key(values: Sequence[str | int], count: int) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(names))
 
 
+def _most_rows() -> int:
+    """Return the number of rows of a table that this machine has the memory to read."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return memory // _SHARE // _VALUE
+
+
 class ParquetStore:
     """The tables of a complete recording, read a column at a time."""
 
@@ -122,7 +131,7 @@ class ParquetStore:
         with pq.ParquetFile(path, metadata=self._metadata.get(table)) as file:
             self._metadata[table] = file.metadata
             count = int(file.metadata.num_rows)
-            most = path.stat().st_size if table == SAMPLES else min(self._taken * _MOST_KEYS, _MOST_ROWS)
+            most = path.stat().st_size if table == SAMPLES else min(self._taken * _MOST_KEYS, _most_rows())
             if count > most:
                 raise ValueError(f"{path.name} has {count} rows: at most {most} are read")
             if self._taken and count % self._taken:

@@ -271,6 +271,20 @@ def test_a_small_file_with_millions_of_rows_is_refused(tmp_path: Path, name: str
         read()
 
 
+def test_a_table_is_as_long_as_this_machine_has_the_memory_to_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long recording of many ports has hundreds of millions of rows, and is not damaged."""
+    path = played(tmp_path / "run").finished()
+    count = pq.read_metadata(path / "counters" / "ports.parquet").num_rows
+    memory = {"SC_PAGE_SIZE": 32, "SC_PHYS_PAGES": count}
+    monkeypatch.setattr(os, "sysconf", memory.__getitem__)
+    Recording.open(path).port(PORT).rx_pause(3)
+    memory["SC_PHYS_PAGES"] -= 1
+    with pytest.raises(InvalidInput, match=rf"ports.parquet has {count} rows: at most {count - 1} are read"):
+        Recording.open(path).port(PORT).rx_pause(3)
+
+
 def test_rows_that_repeat_at_each_sample_are_read_however_small_their_file_is(tmp_path: Path) -> None:
     path = played(tmp_path / "run").finished()
     file = path / "rows" / "queue_pairs.parquet"
