@@ -15,7 +15,8 @@ from lab.wire.header_fields import is_group_mac
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from lab.telemetry.read.recording import RecordedEvent, Recording
+    from lab.telemetry.read.recorded_events import RecordedEvent
+    from lab.telemetry.read.recording import Recording
 
 _NO_ARP: Final = "noarp"
 _IN_USE: Final = frozenset({"reachable", "permanent", "delay", "probe", _NO_ARP})

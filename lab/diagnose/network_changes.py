@@ -10,7 +10,8 @@ from lab.telemetry.store.session_states import TITLES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from lab.telemetry.read.recording import RecordedEvent, Recording
+    from lab.telemetry.read.recorded_events import RecordedEvent
+    from lab.telemetry.read.recording import Recording
     from lab.telemetry.read.series import RecordingPhase
 
 _MAIN_TABLE: Final = 254

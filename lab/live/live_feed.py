@@ -28,9 +28,8 @@ from lab.errors import OperationFailed
 from lab.report.playback import PLAYED, PLAYED_LINK
 from lab.report.run_figures import DEVICE_FIGURES
 from lab.telemetry.read import measures
-from lab.telemetry.read.event_text import event_text
 from lab.telemetry.read.followed_sessions import SessionStates
-from lab.telemetry.read.recording import RecordedEvent
+from lab.telemetry.read.recorded_events import RecordedEvent, event_text
 from lab.telemetry.read.window_measure import LINK_TABLE
 from lab.telemetry.sample import qp_rates, queue_pairs, routing_sessions
 from lab.telemetry.sample.kernel_events import KernelNews

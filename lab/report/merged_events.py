@@ -10,7 +10,8 @@ from lab.units import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lab.telemetry.read.recording import RecordedEvent, Recording
+    from lab.telemetry.read.recorded_events import RecordedEvent
+    from lab.telemetry.read.recording import Recording
 
 _TOGETHER: Final = 1.5
 """Seconds within which changes are merged: the kernel is polled for each device's queue pairs once a second."""

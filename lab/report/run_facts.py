@@ -18,14 +18,15 @@ from lab.report.ruled_out import RuledOut, alarms, broken_phase, ruled_out
 from lab.report.run_figures import ReportFigure, figures_of, phases_of
 from lab.report.scenario_text import ScenarioText, Story, story_of
 from lab.report.timeline_entry import TimelineEntry
-from lab.telemetry.read.event_text import COMMAND, event_text
+from lab.telemetry.read.recorded_events import COMMAND, event_text
 from lab.telemetry.store.recording_folder import damage_as_invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lab.diagnose.diagnosis import Diagnosis
-    from lab.telemetry.read.recording import RecordedCommand, RecordedEvent, Recording
+    from lab.telemetry.read.recorded_events import RecordedEvent
+    from lab.telemetry.read.recording import RecordedCommand, Recording
 
 _NS: Final = 10**9
 _MANY: Final = {"paused", "resumed", "expired", "xoff_sent", "xon_sent", "pause_ignored", "group_drops"}

@@ -12,7 +12,8 @@ from lab.errors import UsageError
 from lab.telemetry.store.session_states import TITLES, UP
 
 if TYPE_CHECKING:
-    from lab.telemetry.read.recording import RecordedEvent, Recording
+    from lab.telemetry.read.recorded_events import RecordedEvent
+    from lab.telemetry.read.recording import Recording
 
 
 def session_changes(rec: Recording, phase: str) -> list[RecordedEvent]:

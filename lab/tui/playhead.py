@@ -6,12 +6,13 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lab.telemetry.read.event_text import event_text
+from lab.telemetry.read.recorded_events import event_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lab.telemetry.read.recording import RecordedEvent, Recording
+    from lab.telemetry.read.recorded_events import RecordedEvent
+    from lab.telemetry.read.recording import Recording
 
 _NS: Final = 10**9
 SLOWEST, FASTEST = 1 / 64, 64.0

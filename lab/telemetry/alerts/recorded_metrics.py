@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     from lab.model.qos.port import NodeQos
     from lab.telemetry.metrics.metric_families import MetricFamily
-    from lab.telemetry.read.recording import RecordedEvent, Recording
+    from lab.telemetry.read.recorded_events import RecordedEvent
+    from lab.telemetry.read.recording import Recording
 
 _NS: Final = 10**9
 _GONE: Final = "gone"

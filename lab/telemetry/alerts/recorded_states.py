@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from lab.telemetry.metrics.counter_metrics import Labels
     from lab.telemetry.metrics.metric_families import MetricFamily
-    from lab.telemetry.read.recording import RecordedEvent, Recording
+    from lab.telemetry.read.recorded_events import RecordedEvent
+    from lab.telemetry.read.recording import Recording
 
     Values = Iterable[tuple[MetricFamily, Labels, float]]
     Moments = Iterable[tuple[int, Values]]

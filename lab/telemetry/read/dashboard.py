@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from lab.telemetry.read.counter_tables import Key
     from lab.telemetry.read.followed_sessions import SessionKey
+    from lab.telemetry.read.recorded_events import RecordedEvent
     from lab.telemetry.read.recorded_jobs import RecordedJob, RecordedRankStep, RecordedStep
     from lab.telemetry.read.recorded_requests import RecordedTransfer
-    from lab.telemetry.read.recording import RecordedEvent
     from lab.telemetry.read.window_measure import Measure
 
 _NS: Final = 10**9

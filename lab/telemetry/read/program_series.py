@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lab.telemetry.read.recording import RecordedEvent, Recording
+    from lab.telemetry.read.recorded_events import RecordedEvent
+    from lab.telemetry.read.recording import Recording
 
 STREAM: Final = "stream"
 ECHO: Final = "echo"

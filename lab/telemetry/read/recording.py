@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -20,12 +20,13 @@ from lab.model import store
 from lab.model.qos.qos_store import checked_node
 from lab.model.values.suggest import suggest
 from lab.telemetry.read.counter_tables import CounterTables
+from lab.telemetry.read.recorded_events import RecordedEvent
 from lab.telemetry.read.row_series import RowTable
 from lab.telemetry.read.series import RecordingClock, RecordingPhase
 from lab.telemetry.read.transfers import Transfer, read_transfers
 from lab.telemetry.read.views import DeviceView, PortView
 from lab.telemetry.sample import queue_pairs
-from lab.telemetry.store.log_store import LogStore
+from lab.telemetry.store.log_store import LogStore, described
 from lab.telemetry.store.recording_folder import (
     Folder,
     damage_as_invalid,
@@ -51,22 +52,6 @@ if TYPE_CHECKING:
     from lab.telemetry.store.row_tables import RowColumns
 
 _NS: Final = 10**9
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedEvent:
-    """An event, at ``ns`` of CLOCK_MONOTONIC, ``seconds`` into the recording.
-
-    ``source`` is the reporter: port, kernel, routing, rdma, caller or recorder. ``data`` are the fields of its kind.
-    """
-
-    ns: int
-    seconds: float
-    source: str
-    kind: str
-    node: str = ""
-    interface: str = ""
-    data: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,11 +486,3 @@ def _command(line: Mapping[str, Any]) -> RecordedCommand:
         stdout=str(line["stdout"]),
         stderr=str(line["stderr"]),
     )
-
-
-def described(log: LogStore) -> dict[str, Any]:
-    """Return the keys of a log's tables, and their columns with whether they are gauges."""
-    return {
-        name: {"keys": section.keys, "columns": {column.name: column.gauge for column in section.columns}}
-        for name, section in log.sections.items()
-    }

@@ -11,9 +11,9 @@ import numpy as np
 
 from lab.errors import OperationFailed
 from lab.telemetry.read.dashboard import SHEETS, WINDOW, Dashboard, job_ranks, queue_pairs, requesters, standings
+from lab.telemetry.read.recorded_events import RecordedEvent
 from lab.telemetry.read.recorded_jobs import jobs_of, recorded_jobs
 from lab.telemetry.read.recorded_requests import recorded_requests
-from lab.telemetry.read.recording import RecordedEvent
 from lab.telemetry.sample import qp_rates
 from lab.telemetry.sample.queue_pairs import SCHEMA, event_of
 from lab.telemetry.store import job_steps

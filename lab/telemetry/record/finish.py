@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from lab.telemetry.read.recording import described
 from lab.telemetry.record.cast import write_cast
-from lab.telemetry.store.log_store import LogStore
+from lab.telemetry.store.log_store import LogStore, described
 from lab.telemetry.store.parquet import write_tables
 from lab.telemetry.store.recording_folder import Folder, wall_offset, write_json
 from lab.telemetry.store.row_parquet import write_row_tables

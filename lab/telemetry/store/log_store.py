@@ -142,3 +142,11 @@ class LogStore:
         heard = KernelNews(self.header["nodes"])
         for ns, data in self._news:
             yield from heard.events(ns, int.from_bytes(data[:2], "little"), bytes(data[2:]))
+
+
+def described(log: LogStore) -> dict[str, Any]:
+    """Return the keys of a log's tables, and their columns with whether they are gauges."""
+    return {
+        name: {"keys": section.keys, "columns": {column.name: column.gauge for column in section.columns}}
+        for name, section in log.sections.items()
+    }

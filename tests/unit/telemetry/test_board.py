@@ -11,7 +11,8 @@ import pytest
 
 from lab.errors import InvalidInput, OperationFailed
 from lab.telemetry.read.dashboard import DEVICES, PORTS, SHEETS, queue_pairs, standings
-from lab.telemetry.read.recording import RecordedEvent, Recording
+from lab.telemetry.read.recorded_events import RecordedEvent
+from lab.telemetry.read.recording import Recording
 from lab.telemetry.read.timeline_frames import LiveFilm, RecordedFilm
 from tests.unit.model.qos.fabrics import fabric
 from tests.unit.telemetry.made import START, STEP, Made

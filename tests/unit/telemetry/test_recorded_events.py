@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.telemetry.read.event_text import event_text
-from lab.telemetry.read.recording import RecordedEvent, Recording
+from lab.telemetry.read.recorded_events import RecordedEvent, event_text
+from lab.telemetry.read.recording import Recording
 from lab.telemetry.store.recording_folder import append_line, write_json
 from lab.tui.playhead import marks_of
 from tests.readers import read_by_all

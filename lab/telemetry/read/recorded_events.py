@@ -1,12 +1,13 @@
-"""Text of events for timelines: the kind of an event, or the text of a note, and its fields."""
+"""Events of a recording, and their text for timelines: the kind, or the text of a note, and the fields."""
 
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from lab.telemetry.read.recording import RecordedEvent
+    from collections.abc import Mapping
 
 COMMAND: Final = "command"
 """The text of a note that records a rocelab command; its ``argv`` field has the command's words."""
@@ -15,6 +16,22 @@ _LEFT_OUT: Final = frozenset({"text", "began"})
 
 _FLAGS: Final = {"admin_up": ("enabled", "disabled"), "up": ("up", "down"), "gone": ("gone", "")}
 """Text of a boolean field if it is true, and if it is false."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEvent:
+    """An event, at ``ns`` of CLOCK_MONOTONIC, ``seconds`` into the recording.
+
+    ``source`` is the reporter: port, kernel, routing, rdma, caller or recorder. ``data`` are the fields of its kind.
+    """
+
+    ns: int
+    seconds: float
+    source: str
+    kind: str
+    node: str = ""
+    interface: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
 
 
 def event_text(event: RecordedEvent) -> str:
