@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from lab.backends import lifecycle, registry
@@ -68,41 +69,62 @@ def play(  # noqa: PLR0913 - how it is to be played
         "params": parameters.model_dump(mode="json", by_alias=True),
     }
     with (
-        _fabric(topology, keep, tell) as playing,
-        orphans.marked(playing.state),
-        Recorder.begin(into, playing, captures=scenario.captures, snaplen=_HEADERS, parameters=asked) as recorder,
+        fabric_for(topology, tell, keep=keep) as found,
+        orphans.marked(found.fabric.state),
+        Recorder.begin(
+            into, found.fabric, captures=scenario.captures, snaplen=_HEADERS, parameters=asked
+        ) as recorder,
     ):
-        stage = Stage(fabric=playing, recorder=recorder, seed=seed, tell=tell)
+        stage = Stage(fabric=found.fabric, recorder=recorder, seed=seed, tell=tell)
         try:
             scenario.run(stage, parameters)
         finally:
             stage.restore()
 
 
+@dataclass
+class ScenarioFabric:
+    """The fabric of a scenario, and whether it is kept if it was built for it."""
+
+    fabric: Fabric
+    keep: bool
+
+
 @contextlib.contextmanager
-def _fabric(topology: Topology, keep: bool, tell: Callable[[str], None]) -> Iterator[Fabric]:
-    fabric, built = fabric_of(topology, tell)
-    try:
-        yield fabric
-    finally:
-        if built and not keep:
-            lifecycle.down(fabric.state)
+def fabric_for(topology: Topology, tell: Callable[[str], None], *, keep: bool = False) -> Iterator[ScenarioFabric]:
+    """Yield the fabric of a topology, which is built if it does not run. Raises UsageError like ``play``.
 
-
-def fabric_of(topology: Topology, tell: Callable[[str], None]) -> tuple[Fabric, bool]:
-    """Return the fabric of a topology, and whether it was built for this call. Raises UsageError like ``play``."""
-    if FabricState(topology.name).exists():
-        return _warm(topology, tell), False
+    After the block a fabric that was built is taken down, unless ``keep``, which the block can set.
+    """
+    state = FabricState(topology.name)
+    if state.exists():
+        yield ScenarioFabric(_warm(topology, tell), keep=True)
+        return
     tell(f"building {topology.name}")
-    fabric, _ = lifecycle.up(topology, registry.backend(registry.DEFAULT), progress=in_lines(tell))
-    declared.inject(fabric)
-    return fabric, True
+    say, owner = in_lines(tell), ""
+    built: ScenarioFabric | None = None
+
+    def report(stage: str, done: int, total: int) -> None:
+        nonlocal owner
+        owner = owner or state.owner  # of the fabric that is built here, whenever a signal arrives
+        say(stage, done, total)
+
+    try:
+        fabric, _ = lifecycle.up(topology, registry.backend(registry.DEFAULT), progress=report)
+        declared.inject(fabric)
+        built = ScenarioFabric(fabric, keep)
+        yield built
+    finally:
+        if owner and state.owner == owner and not (built is not None and built.keep):
+            lifecycle.down(state, partial(_tell_holder, tell))
+
+
+def _tell_holder(tell: Callable[[str], None], holder: str) -> None:
+    tell(f"waiting for {holder}")
 
 
 def _warm(topology: Topology, tell: Callable[[str], None]) -> Fabric:
-    def wait(holder: str) -> None:
-        tell(f"waiting for {holder}")
-
+    wait = partial(_tell_holder, tell)
     fabric = lifecycle.open_fabric(topology.name, wait)
     down = f"rocelab down --fabric {topology.name}"
     if fabric.topology != topology:

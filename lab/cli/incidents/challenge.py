@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from lab.backends import lifecycle
 from lab.backends.fabric_state import all_fabrics, find_fabric
 from lab.cli.incidents import scores
 from lab.cli.kit.complete import FabricOption
-from lab.cli.kit.open_fabric import open_fabric, tell
-from lab.cli.kit.output import JsonFlag, print_json, stdout, table
+from lab.cli.kit.open_fabric import open_fabric
+from lab.cli.kit.output import JsonFlag, complete, print_json, stdout, table
 from lab.cli.tables import verdict_table
 from lab.errors import ExitCode, OperationFailed, UsageError
 from lab.faults import declared
@@ -30,7 +29,7 @@ from lab.scenario.challenges import challenge_process, guess
 from lab.scenario.challenges.challenge_record import Challenge, lasting, required
 from lab.scenario.challenges.story_answer import RUNGS
 from lab.scenario.judge import judge
-from lab.scenario.runner import fabric_of
+from lab.scenario.runner import fabric_for
 from lab.units import counted, format_time
 
 if TYPE_CHECKING:
@@ -85,16 +84,17 @@ def break_(
         place = _generator(seed).choice(library.places(scenario, topology))
         scenario = library.find_at(scenario.name, place, topology, path)
     answer = _answer(scenario)
-    fabric, built = fabric_of(topology, verdict_table.tell)
-    verdict_table.tell(f"breaking {fabric.name}")
-    try:
-        challenge_process.begin(
-            fabric, scenario, Path(os.path.realpath(path)), 1 if seed is None else seed, wall_clock.now()
-        )
-    except BaseException:
-        if built:
-            lifecycle.down(fabric.state, tell)
-        raise
+    folder, seeded = Path(os.path.realpath(path)), 1 if seed is None else seed
+    with fabric_for(topology, verdict_table.tell) as found:
+        fabric = found.fabric
+        verdict_table.tell(f"breaking {fabric.name}")
+        with challenge_process.challenging(fabric, scenario, folder, seeded, wall_clock.now()):
+            _show_challenge(fabric, answer, as_json)
+            complete()
+            found.keep = True
+
+
+def _show_challenge(fabric: Fabric, answer: StoryAnswer, as_json: bool) -> None:
     if as_json:
         print_json({"fabric": fabric.name, "workload": answer.workload, "level": answer.level})
         return

@@ -14,7 +14,7 @@ from lab.backends import recorders
 from lab.backends.fabric_state import all_fabrics, find_fabric
 from lab.cli.kit.complete import FabricOption, run_names
 from lab.cli.kit.open_fabric import open_fabric
-from lab.cli.kit.output import JsonFlag, print_json, stdout, table
+from lab.cli.kit.output import JsonFlag, complete, print_json, stdout, table
 from lab.cli.kit.run_name import folder_of
 from lab.errors import InvalidInput, OperationFailed, UsageError
 from lab.kernel.process import time_source, wall_clock
@@ -68,11 +68,12 @@ def start(
     if not _NAME.fullmatch(chosen):
         raise UsageError(f"a recording cannot have the name {chosen!r}", "use letters, digits, dots and dashes")
     folder = to_stay(output) / chosen
-    background_recorder.start(folder, running, hz=hz, captures=capture or ())
-    if as_json:
-        print_json({"name": chosen, "fabric": running.name, "folder": str(folder), "hz": hz})
-    else:
-        _say(f"recording {running.name} into {folder}; rocelab record stop ends it")
+    with background_recorder.recording(folder, running, hz=hz, captures=capture or ()):
+        if as_json:
+            print_json({"name": chosen, "fabric": running.name, "folder": str(folder), "hz": hz})
+        else:
+            _say(f"recording {running.name} into {folder}; rocelab record stop ends it")
+        complete()
 
 
 @app.command()

@@ -17,7 +17,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from lab.errors import EnvironmentLacks
+from lab.errors import EnvironmentLacks, Interrupted
+from lab.kernel.process.signals import ignore_from_now
 from lab.terminal_text import printable
 
 if TYPE_CHECKING:
@@ -79,6 +80,20 @@ def discard_output() -> None:
     os.dup2(null, 1)
     if null != 1:
         os.close(null)
+
+
+def complete() -> None:
+    """Write the output of a command that leaves something running, and ignore Ctrl-C from now on.
+
+    If its line cannot be written, or the command is interrupted before, its caller undoes all. Afterwards, the exit
+    code is 0: it must not say that the command was interrupted.
+    """
+    try:
+        sys.stdout.flush()
+    except Interrupted:
+        discard_output()  # nobody reads it
+        raise
+    ignore_from_now()
 
 
 class _StandardOutput(FileIO):

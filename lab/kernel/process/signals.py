@@ -141,6 +141,12 @@ def _send_deferred() -> None:
         signal.raise_signal(number)
 
 
+def ignore_from_now() -> None:
+    """Ignore terminating signals until the process exits: its command is complete, and its exit code is fixed."""
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def name_of(number: int) -> str:
     """Return the name of a signal, such as SIGKILL; most real-time signals have only a number."""
     try:

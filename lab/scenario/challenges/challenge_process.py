@@ -6,6 +6,7 @@ faults count as abandoned, ``port_restore.mend`` restores settings, and ``challe
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from dataclasses import dataclass, field
@@ -18,10 +19,10 @@ from lab.kernel.process.signals import received
 from lab.scenario.challenges.challenge_record import MARK, Challenge, ChallengeInfo
 from lab.scenario.stage import Stage
 from lab.telemetry.record.recorder import Recorder
-from lab.telemetry.sample.child_process import ChildProcess, Control, failure
+from lab.telemetry.sample.child_process import ChildProcess, Control, failure, lasting_child
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from lab.backends.backend import Fabric
@@ -97,13 +98,13 @@ class WaitingStage(Stage):
             process.readable(self._asked, seconds)
 
 
-def begin(fabric: Fabric, scenario: Scenario[Any], folder: Path, seed: int, began: float) -> None:
-    """Start a process that runs a scenario, and return when the challenge is ready. Its errors are raised here.
+@contextlib.contextmanager
+def challenging(fabric: Fabric, scenario: Scenario[Any], folder: Path, seed: int, began: float) -> Iterator[None]:
+    """Start a process that runs a scenario; the block begins when the challenge is ready. Its errors are raised here.
 
-    If interrupted, the process heals everything before this returns.
+    The challenge goes on after the block. If the block fails or is interrupted, the process heals everything.
     """
     challenge = Challenge(fabric.state)
-    challenge.prepare()
 
     def work(control: Control) -> None:
         signal.signal(signal.SIGTERM, _leave)
@@ -124,16 +125,19 @@ def begin(fabric: Fabric, scenario: Scenario[Any], folder: Path, seed: int, bega
         )
         _attend(fabric, scenario, seed, challenge, lambda: control.say({"stands": True}))
 
-    attendant = ChildProcess(f"the challenge of {fabric.name}", work)
-    try:
-        said = attendant.ask({"do": "begin"}, timeout=_BEGINNING)
-    except BaseException:
+    def end(attendant: ChildProcess) -> None:
         process.dismiss(attendant.pid, meant=lambda _: True, timeout=_ENDING)
+
+    try:
+        challenge.prepare()
+        with lasting_child(f"the challenge of {fabric.name}", work, end) as attendant:
+            said = attendant.ask({"do": "begin"}, timeout=_BEGINNING)
+            if "error" in said:
+                raise failure(said)
+            yield
+    except BaseException:
         challenge.forget()
         raise
-    if "error" in said:
-        challenge.forget()
-        raise failure(said)
 
 
 def _leave(number: int, _frame: object) -> NoReturn:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
 from typing import TYPE_CHECKING, Final
 
 from lab.backends.recorders import enlisted, note_failure
-from lab.errors import Interrupted, OperationFailed
+from lab.errors import OperationFailed
 from lab.kernel.process import cgroup
 from lab.kernel.process.signals import received
 from lab.telemetry.record.recorder import Recorder
-from lab.telemetry.sample.child_process import ChildProcess, Control, failure
+from lab.telemetry.sample.child_process import ChildProcess, Control, failure, lasting_child
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from lab.backends.backend import Fabric
@@ -24,13 +25,17 @@ _LOOK: Final = 1.0
 """Seconds between two checks whether the fabric still exists."""
 
 
-def start(folder: Path, fabric: Fabric, *, hz: float, captures: Sequence[str]) -> None:
-    """Start a recorder in a process of its own and return when it records; its errors are raised here.
+@contextlib.contextmanager
+def recording(folder: Path, fabric: Fabric, *, hz: float, captures: Sequence[str]) -> Iterator[None]:
+    """Start a recorder in a process of its own; the block begins when it records. Its errors are raised here.
 
-    If a signal ends the wait for it, it is stopped.
+    It goes on after the block. If the block fails or is interrupted, or this process is killed before, the recorder
+    ends, and nothing of the recording is left.
     """
 
     def work(control: Control) -> None:
+        if control.heard() is None:
+            return  # interrupted before it asked
         _join(fabric)
         begun = False
         try:
@@ -41,21 +46,21 @@ def start(folder: Path, fabric: Fabric, *, hz: float, captures: Sequence[str]) -
             ):
                 begun = True
                 control.say({"begun": True})
-                _wait(recorder, signals)
+                if _is_released(control, signals):
+                    _wait(recorder, signals)
+                else:
+                    recorder.discard()
         except OperationFailed as error:
             if begun:  # nobody waits for the answer: the next rocelab record stop reports it
                 note_failure(fabric.state, folder.name, error)
             raise
 
-    recorder = ChildProcess(f"recorder {folder.name}", work)
-    try:
+    with lasting_child(f"recorder {folder.name}", work, ChildProcess.end) as recorder:
         said = recorder.ask({"do": "begin"})
-    except Interrupted:
-        os.kill(recorder.pid, signal.SIGTERM)
-        recorder.end()
-        raise
-    if "error" in said:
-        raise failure(said)
+        if "error" in said:
+            raise failure(said)
+        yield
+        recorder.release()
 
 
 def _join(fabric: Fabric) -> None:
@@ -63,6 +68,14 @@ def _join(fabric: Fabric) -> None:
     with cgroup.opened(fabric.state.groups / "recorders") as group:
         if group is not None:
             os.write(group, b"0")
+
+
+def _is_released(control: Control, signals: int) -> bool:
+    """Wait until the parent releases this process, or another command stops it; False if the parent ends first."""
+    asked = select.poll()
+    for descriptor in (signals, *control.descriptors):
+        asked.register(descriptor, select.POLLIN)
+    return signals in {descriptor for descriptor, _ in asked.poll()} or control.heard() is not None
 
 
 def _wait(recorder: Recorder, signals: int) -> None:

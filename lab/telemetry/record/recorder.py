@@ -66,6 +66,8 @@ class Recorder:
     _forwards: dict[str, Any] = field(default_factory=dict)
     _audit: FabricAudit | None = None
     """The state at the start; None if it was not asked for."""
+    _new: Sequence[Path] = ()
+    """The folders that did not exist before, the innermost first."""
 
     @classmethod
     def begin(  # noqa: PLR0913 - options of a recording
@@ -91,7 +93,9 @@ class Recorder:
         choose_links(fabric.topology, captures)
         folder, new = _made(path)
         with _removed_on_failure(path, new):
-            return cls._begin(folder, fabric, hz, captures, snaplen, parameters or {}, state, audited)
+            begun = cls._begin(folder, fabric, hz, captures, snaplen, parameters or {}, state, audited)
+            begun._new = new  # noqa: SLF001 - its own class
+            return begun
 
     @classmethod
     def _begin(  # noqa: PLR0913, PLR0917 - options of a recording
@@ -217,6 +221,16 @@ class Recorder:
             except OSError as error:
                 raise _failed(self.folder, _reason(error)) from error
 
+    def discard(self) -> None:
+        """End the recording, and remove it; no effect if it has ended."""
+        if self._ended:
+            return
+        self._ended = True
+        with signals.held():
+            for child in (self._sampler, *self._others):
+                child.end()
+            _remove(self.folder.path, self._new)
+
     def _finished_sampling(self) -> dict[str, Any]:
         try:
             return _answer(self.folder, self._sampler, "end")
@@ -272,24 +286,29 @@ def _made(path: Path) -> tuple[Folder, list[Path]]:
 
 @contextmanager
 def _removed_on_failure(path: Path, new: Sequence[Path]) -> Iterator[None]:
-    """Remove what a recording that did not begin has left in its folder, and new folders: its name is free again.
-
-    A folder that was there before stays, empty: it can be a mount point, or a link.
-    """
+    """Remove what a recording that did not begin has left."""
     try:
         yield
     except BaseException as error:
-        with suppress(OSError):
-            for each in [*path.iterdir()]:
-                if each.is_dir():
-                    shutil.rmtree(each, ignore_errors=True)
-                else:
-                    each.unlink()
-            for folder in new:
-                folder.rmdir()
+        _remove(path, new)
         if isinstance(error, OperationFailed) and error.remedy == _READABLE:
             raise OperationFailed(error.message, "nothing was recorded; name another folder") from error
         raise
+
+
+def _remove(path: Path, new: Sequence[Path]) -> None:
+    """Remove everything in the folder of a recording, and new folders: its name is free again.
+
+    A folder that was there before stays, empty: it can be a mount point, or a link.
+    """
+    with suppress(OSError):
+        for each in [*path.iterdir()]:
+            if each.is_dir():
+                shutil.rmtree(each, ignore_errors=True)
+            else:
+                each.unlink()
+        for folder in new:
+            folder.rmdir()
 
 
 def _describe(folder: Folder, fabric: Fabric, about: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:

@@ -21,7 +21,7 @@ from lab.errors import ExpectedError, OperationFailed, UsageError
 from lab.kernel.process import process, signals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from lab.errors import LabError
 
@@ -62,9 +62,9 @@ class ChildProcess:
         parent = os.pidfd_open(os.getpid())
         try:
             with signals.held():
-                self.pid = _fork()
+                self.pid, mask = _fork()
                 if not self.pid:
-                    _be_child(Control(theirs, parent), work, {theirs.fileno(), parent, *keep})
+                    _be_child(Control(theirs, parent), work, {theirs.fileno(), parent, *keep}, mask)
         finally:
             os.close(parent)
             theirs.close()
@@ -95,6 +95,12 @@ class ChildProcess:
         answer: dict[str, Any] = json.loads(said)
         return answer
 
+    def release(self) -> None:
+        """Send a last message, which has no answer, and close the socket. Ignored if the child has ended."""
+        with contextlib.suppress(OSError):
+            self._end.send(json.dumps({"do": "go on"}).encode())
+        self._end.close()
+
     def _heard(self) -> bytes:
         try:
             return self._end.recv(_LONGEST)
@@ -109,25 +115,60 @@ class ChildProcess:
         return 0
 
 
+@contextlib.contextmanager
+def lasting_child(
+    name: str, work: Callable[[Control], None], end: Callable[[ChildProcess], object]
+) -> Iterator[ChildProcess]:
+    """Yield a child that goes on after the block, and after this process. ``end`` ends it if the block fails.
+
+    It does so, too, if a signal interrupts this process while the child starts.
+    """
+    started: list[ChildProcess] = []
+    try:
+        with signals.held():
+            started.append(ChildProcess(name, work))
+        yield started[0]
+    except BaseException:
+        with signals.held():  # a second Ctrl-C must not interrupt the cleanup
+            for child in started:
+                end(child)
+        raise
+
+
 def failure(said: dict[str, Any]) -> LabError:
     """Convert a child's error answer to an exception."""
     return (UsageError if said["usage"] else OperationFailed)(said["message"], said["remedy"])
 
 
-def _fork() -> int:
+def _fork() -> tuple[int, set[signal.Signals | int]]:
+    """Return what fork(2) does, and the signal mask before it.
+
+    SIGTERM stays blocked in the child until ``_be_child``: a handler of the parent's would take it, and do nothing.
+    """
     with warnings.catch_warnings():
         # The warning is about locks of other threads: the child only uses those of modules imported by now.
         warnings.simplefilter("ignore", DeprecationWarning)
-        return os.fork()
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        try:
+            pid = os.fork()
+        except BaseException:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            raise
+        if pid:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        return pid, mask
 
 
-def _be_child(control: Control, work: Callable[[Control], None], keep: set[int]) -> None:
+def _be_child(
+    control: Control, work: Callable[[Control], None], keep: set[int], mask: set[signal.Signals | int]
+) -> None:
     code = 1
     try:
         os.setsid()
         for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         _close_all_but(keep)
         work(control)
         code = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -19,8 +20,8 @@ from lab.kernel.process import libc
 from lab.telemetry.read.recording import Recording
 from lab.tui.playhead import marks_of
 from lab.vm.host.vm_state import process_start
-from tests.fabric.command import rocelab, rocelab_json
-from tests.patience import PATIENCE
+from tests.fabric.command import ROOT, argv, rocelab, rocelab_json, running
+from tests.patience import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,8 +46,8 @@ def test_a_recording_from_start_to_stop(fabric: FabricState, tmp_path: Path) -> 
     folder = tmp_path / "recordings"
     begun = rocelab_json("record", "start", "first", "-o", folder, "--hz", "50", "--capture", "h1--leaf1")
     assert begun == {"name": "first", "fabric": NAME, "folder": str(folder / "first"), "hz": 50.0}
-    (running,) = recorders.running(fabric)
-    assert (running.name, running.folder) == ("first", folder / "first")
+    (recorder,) = recorders.running(fabric)
+    assert (recorder.name, recorder.folder) == ("first", folder / "first")
     assert [entry["state"] for entry in rocelab_json("record", "ls", "-o", folder)] == ["recording"]
     rocelab("record", "start", "first", "-o", tmp_path / "other", expect=2)
     rocelab("exec", "h1", "--", "ping", "-c", "20", "-i", "0.01", "-s", "1000", "h2")
@@ -66,9 +67,9 @@ def test_a_recording_from_start_to_stop(fabric: FabricState, tmp_path: Path) -> 
 
 def test_down_finishes_it(fabric: FabricState, tmp_path: Path) -> None:
     rocelab("record", "start", "second", "-o", tmp_path)
-    (running,) = recorders.running(fabric)
+    (recorder,) = recorders.running(fabric)
     rocelab("down", "--fabric", NAME)
-    assert not _is_there(running.pid)
+    assert not _is_there(recorder.pid)
     recording = Recording.open(tmp_path / "second")
     assert not recording.incomplete
     assert recording.state("after")["h1"]["routes"]
@@ -76,10 +77,10 @@ def test_down_finishes_it(fabric: FabricState, tmp_path: Path) -> None:
 
 def test_one_that_is_killed_is_incomplete_and_in_nobodys_way(fabric: FabricState, tmp_path: Path) -> None:
     rocelab("record", "start", "third", "-o", tmp_path)
-    (running,) = recorders.running(fabric)
-    os.kill(running.pid, signal.SIGKILL)
+    (recorder,) = recorders.running(fabric)
+    os.kill(recorder.pid, signal.SIGKILL)
     deadline = time.monotonic() + PATIENCE
-    while _is_there(running.pid) and time.monotonic() < deadline:
+    while _is_there(recorder.pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert recorders.running(fabric) == []
     told = rocelab_json("record", "show", tmp_path / "third")
@@ -106,6 +107,33 @@ def test_one_whose_disk_is_full_says_so_when_it_is_stopped_and_listed(fabric: Fa
         assert "nothing is being recorded" in rocelab("record", "stop", expect=2).stderr
     finally:
         libc.unmount(tmp_path)
+
+
+def test_one_whose_command_is_interrupted_before_its_line_is_discarded(fabric: FabricState, tmp_path: Path) -> None:
+    """Standard output is a pipe that is full."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, bytes(4096))
+    os.set_blocking(writer, True)
+    with subprocess.Popen(argv("record", "start", "fifth", "-o", tmp_path), stdout=writer, cwd=ROOT) as ours:
+        until(lambda: bool(recorders.running(fabric)))
+        ours.send_signal(signal.SIGTERM)
+        assert ours.wait(PATIENCE) == 130
+    assert recorders.running(fabric) == []
+    assert not (tmp_path / "fifth").exists()
+    os.close(reader)
+    os.close(writer)
+
+
+def test_the_exit_code_after_its_line_says_whether_it_records(fabric: FabricState, tmp_path: Path) -> None:
+    with running("record", "start", "sixth", "-o", tmp_path) as ours:
+        assert ours.stdout is not None
+        assert ours.stdout.readline().startswith(f"recording {NAME} into ")
+        ours.send_signal(signal.SIGTERM)
+        code = ours.wait(PATIENCE)
+    assert (code, len(recorders.running(fabric))) in {(0, 1), (130, 0)}
 
 
 def test_bad_input_is_one_line_and_leaves_no_recorder(fabric: FabricState, tmp_path: Path) -> None:

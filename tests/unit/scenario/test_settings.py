@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from typer.testing import CliRunner
 
+from lab.backends import fabric_state, lifecycle
 from lab.backends.fabric_state import FabricState
 from lab.cli.app import app
 from lab.dataplane import reconfigure
-from lab.errors import UsageError
+from lab.errors import Interrupted, UsageError
 from lab.faults import fault_engine
 from lab.faults.ledger import Holder, Ledger
 from lab.scenario import port_restore
-from lab.scenario.runner import fabric_of
+from lab.scenario.runner import fabric_for
 from tests.unit.running import Running, run
 from tests.unit.scenario.test_stage import TOPOLOGY, stage_of
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from lab.backends.backend import Progress
+    from lab.model.topology import Topology
     from lab.scenario.stage import Stage
 
 GONE = Holder(2**22 + 1, 1)
@@ -159,11 +162,30 @@ def test_another_that_was_killed_meanwhile_is_mended_first(ran: Running) -> None
 def test_a_scenario_finds_a_fabric_on_which_one_was_killed(ran: Running) -> None:
     stage, _, _ = stage_of(ran)
     stage.set("h1", "rate=25Mbit")
-    with pytest.raises(UsageError, match="configured otherwise"):
-        fabric_of(TOPOLOGY, lambda _: None)
+    with pytest.raises(UsageError, match="configured otherwise"), fabric_for(TOPOLOGY, lambda _: None):
+        pass
     handed_to(ran.state, GONE)
-    fabric, built = fabric_of(TOPOLOGY, lambda _: None)
-    assert (fabric.name, built) == ("stage", False)
+    with fabric_for(TOPOLOGY, lambda _: None) as found:
+        assert (found.fabric.name, found.keep) == ("stage", True)
+
+
+def test_a_fabric_that_was_built_for_a_scenario_goes_if_a_signal_arrives_before_the_scenario(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fabric_state, "FABRICS", tmp_path)
+    state, taken = FabricState(TOPOLOGY.name), list[str]()
+
+    def up(topology: Topology, _: object, *, progress: Progress) -> NoReturn:
+        state.directory.mkdir()
+        state.begin("netns")
+        progress("plumbing", 0, 1)
+        raise Interrupted(f"{topology.name} has been built")
+
+    monkeypatch.setattr(lifecycle, "up", up)
+    monkeypatch.setattr(lifecycle, "down", lambda gone, _: taken.append(gone.name))
+    with pytest.raises(Interrupted), fabric_for(TOPOLOGY, lambda _: None):
+        pytest.fail("the block was entered")
+    assert taken == [TOPOLOGY.name]
 
 
 def test_it_goes_with_its_fabric(ran: Running) -> None:

@@ -8,11 +8,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from lab.errors import OperationFailed, UsageError
-from lab.telemetry.sample.child_process import ChildProcess, Control, failure
+from lab.errors import Interrupted, OperationFailed, UsageError
+from lab.kernel.process.signals import outside_contexts
+from lab.telemetry.sample import child_process
+from lab.telemetry.sample.child_process import ChildProcess, Control, failure, lasting_child
 from tests.patience import PATIENCE
 
 FDS = Path("/proc/self/fd")
@@ -110,3 +113,36 @@ def test_it_ends_with_its_parent(number: signal.Signals) -> None:
     finally:
         os.close(child)
         parent.stdout.close()
+
+
+def test_a_signal_while_a_lasting_child_starts_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It outlives its parent, which would not know it: the error comes before the child has a name there."""
+    forked, ended = child_process._fork, list[int]()
+
+    def interrupted_fork() -> tuple[int, set[signal.Signals | int]]:
+        pid, mask = forked()
+        if pid:
+            signal.raise_signal(signal.SIGTERM)
+        return pid, mask
+
+    def interrupt(number: int) -> NoReturn:
+        raise Interrupted(signal.Signals(number).name)
+
+    monkeypatch.setattr(child_process, "_fork", interrupted_fork)
+    usual = signal.signal(signal.SIGTERM, outside_contexts(interrupt))
+    try:
+        with (
+            pytest.raises(Interrupted, match="SIGTERM"),
+            lasting_child("the child", answers, lambda child: ended.append(child.end())),
+        ):
+            pytest.fail("the block was entered")
+    finally:
+        signal.signal(signal.SIGTERM, usual)
+    assert ended == [0]
+
+
+def test_a_child_that_is_ended_at_once_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its parent's handler holds signals then, and would keep this one for ever."""
+    monkeypatch.setattr(os, "setsid", lambda: os.kill(os.getpid(), signal.SIGTERM))
+    child = ChildProcess("the child", lambda control: control.say({}))
+    assert child.end() == -signal.SIGTERM

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -16,6 +17,7 @@ from lab.cli import vm_routing
 from lab.cli.app import app
 from lab.cli.incidents import challenge as command
 from lab.cli.incidents import scores
+from lab.cli.kit import output
 from lab.cli.kit.open_fabric import open_fabric
 from lab.cli.schemas import adapter
 from lab.errors import LabError, OperationFailed
@@ -27,10 +29,14 @@ from lab.model.load import read_topology
 from lab.scenario import library
 from lab.scenario.challenges import challenge_process, challenge_record
 from lab.scenario.challenges.challenge_record import Challenge, ChallengeInfo
+from lab.scenario.runner import ScenarioFabric
 from lab.vm.calls import handover
 from tests.command_line import parsed
 from tests.unit.running import Running, run
 from tests.unit.scenario.test_judge import storm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 INCAST = read_topology(library.OWN.parent / "topologies" / "incast.yaml")
 GONE = Holder(2**22 + 1, 1)
@@ -214,14 +220,18 @@ def test_the_folder_is_roots_and_goes_with_the_fabric(running: Running) -> None:
 def test_break_builds_breaks_and_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[tuple[str, int]] = []
 
-    def begin(_: object, found: Any, _folder: Path, seed: int, _began: float) -> None:
+    @contextlib.contextmanager
+    def challenging(_: object, found: Any, _folder: Path, seed: int, _began: float) -> Iterator[None]:
         begun.append((found.name, seed))
+        yield
 
-    monkeypatch.setattr(challenge_process, "begin", begin)
+    monkeypatch.setattr(challenge_process, "challenging", challenging)
+    monkeypatch.setattr(output, "ignore_from_now", lambda: None)
     monkeypatch.setattr(fault_engine, "heal_abandoned", lambda *_: [])
     told = answer("break", "pfc-storm")
     assert told == {"fabric": "incast", "workload": "h1 writes to h8 and h2 to h5, with eight QPs each", "level": 1}
-    monkeypatch.setattr(command, "fabric_of", lambda *_: (open_fabric("incast"), False))
+    found = ScenarioFabric(open_fabric("incast"), keep=True)
+    monkeypatch.setattr(command, "fabric_for", lambda *_: contextlib.nullcontext(found))
     for number in range(7):
         drawn = answer("break", "--level", "3", "--seed", str(number))
         assert drawn["level"] == 3
