@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -37,6 +38,8 @@ _ENDING: Final = 300.0
 """The maximum seconds until the process has ended after a request."""
 _LOOK: Final = 1.0
 """Seconds between two checks whether the fabric still exists."""
+_ROUND: Final = 0.1
+"""Seconds from one repetition of a workload to the next, at least: one that ends at once must not use a whole CPU."""
 
 
 class Unrecorded:
@@ -78,11 +81,14 @@ class WaitingStage(Stage):
             self.recorder, self._asked, self.stood = Unrecorded(), asked, True
             try:
                 self.stands()
-                while not process.readable(asked, 0.0 if again else _LOOK):
+                pause = 0.0 if again else _LOOK
+                while not process.readable(asked, pause):
                     if not self.fabric.state.ready:
                         raise UsageError(f"fabric {self.fabric.name} was taken down", "rocelab scenario break")
                     if again:
+                        began = time.monotonic()
                         again()
+                        pause = max(0.0, began + _ROUND - time.monotonic())
                 said = os.read(asked, 1)[0]
             finally:
                 self.recorder, self._asked = self.recording, None

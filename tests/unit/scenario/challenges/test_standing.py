@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +15,7 @@ from lab.backends import registry
 from lab.backends.backend import Fabric
 from lab.errors import Interrupted, OperationFailed, UsageError
 from lab.faults.ledger import Ledger
+from lab.kernel.process import process
 from lab.scenario import library
 from lab.scenario.challenges import challenge_process, challenge_record
 from lab.scenario.challenges.challenge_process import GO_ON, WaitingStage
@@ -95,6 +98,30 @@ def test_it_stays_until_it_is_told_and_records_nothing_meanwhile(ran: Running) -
     assert kept.told == ["inject pauses-ignored", "rests", "wakes", "heard"]
     stage.linger(lambda: pytest.fail("it stayed twice"))
     say(GO_ON)
+
+
+def test_a_workload_that_ends_at_once_is_not_repeated_without_a_pause(
+    ran: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long one is repeated at once."""
+    stage, _ = stage_of(ran, lambda: None)
+    now, pauses = itertools.count(step=0.04), list[float]()
+
+    def readable(asked: int, seconds: float) -> bool:
+        pauses.append(round(seconds, 9))
+        return len(pauses) == 4 and process.readable(asked)
+
+    def again() -> None:
+        if len(pauses) == 2:
+            next(now)
+            next(now)
+        if len(pauses) == 3:
+            say(GO_ON)
+
+    monkeypatch.setattr(challenge_process, "process", SimpleNamespace(readable=readable))
+    monkeypatch.setattr(challenge_process, "time", SimpleNamespace(monotonic=lambda: next(now)))
+    stage.linger(again)
+    assert pauses == [0.0, 0.06, 0.0, 0.06]
 
 
 def test_asked_to_leave_it_leaves(ran: Running) -> None:
