@@ -30,8 +30,12 @@ _DEFINITIONS: Final = (
 """Lines that have no effect without another line that names them."""
 _SECTIONS: Final = ("router ", "interface ", "vrf ", "vni ", "key ", "line ")
 """Lines that begin a section with the name of an object: its lines are compared."""
+_VRF: Final = "vrf "
+_VNI: Final = "vni "
 _PROCESS: Final = "router "
 """The beginning of the section of a routing process."""
+_OF_ANY_SESSION: Final = frozenset({"remote-as", "activate", "timers", "update-source", "ebgp-multihop", "bfd"})
+"""Words after a neighbour's name in the lines that each session with a router in a tenant needs."""
 _IDENTITY: Final = frozenset({"description", "net"})
 """Words of lines that identify their node or port."""
 _DIRECTIONS: Final = frozenset({"in", "out"})
@@ -98,11 +102,12 @@ def of_frr_lines(state: FabricAudit, placement: FabricRoles, silent: Collection[
     narrow: dict[str, list[_SlotLines]] = defaultdict(list)
     wide: dict[str, list[_SlotLines]] = defaultdict(list)
     numbers = {name: _as_number(node) for name, node in state.nodes.items()}
+    external = _external_routers(state, placement)
     having = Counter(group for node in state.nodes.values() for group in _peer_groups(node))
     for name, node in state.nodes.items():
         if node.frr and FrrLineAudit.LABEL not in unread_kinds(node):
             own = frozenset(group for group in _peer_groups(node) if having[group] == 1)
-            for slot in _slots(node, placement, numbers, own):
+            for slot in _slots(node, placement, numbers, own, external):
                 roles = placement.roles(name, slot.interface)
                 narrow[roles[0]].append(slot)
                 wide[roles[1]].append(slot)
@@ -130,11 +135,16 @@ def _peer_groups(node: NodeAudit) -> set[str]:
 
 
 def _slots(
-    node: NodeAudit, placement: FabricRoles, numbers: Mapping[str, str], groups: frozenset[str]
+    node: NodeAudit,
+    placement: FabricRoles,
+    numbers: Mapping[str, str],
+    groups: frozenset[str],
+    external: Collection[str],
 ) -> Iterator[_SlotLines]:
     """Yield the lines of a node, and of each of its cabled ports.
 
-    ``numbers`` are the AS numbers of nodes, ``groups`` the peer groups that only this node has.
+    ``numbers`` are the AS numbers of nodes, ``groups`` the peer groups that only this node has. ``external`` are
+    addresses of routers in tenants: which leaf has a session with one follows from the cables.
     """
     ports = [interface for name, interface in placement.peers if name == node.name]
     lines: dict[str, dict[_GenericLine, str]] = {"": {}, **{port: {} for port in ports}}
@@ -144,7 +154,9 @@ def _slots(
         *contexts, last = each.line.split(" / ")
         context = " / ".join(contexts)
         headers[_generic_context(context, "")] = context
-        if is_definition(each.line) or _is_own(last):
+        if not contexts and last.startswith(_VRF):  # a VRF has a section without lines
+            headers[last] = last
+        if is_definition(each.line) or _is_own(last, context) or _is_of_external(last, external):
             continue
         named = [port for port in ports if port in each.line.replace(" / ", " ").split()]
         port = named[0] if len(named) == 1 else ""
@@ -167,9 +179,25 @@ def _without_names(text: str, peer_as: str, groups: frozenset[str]) -> str:
     return " ".join(words)
 
 
-def _is_own(last: str) -> bool:
-    """Return whether a line begins a section, or identifies its node or port."""
-    return last.startswith(_SECTIONS) or bool(_IDENTITY & {*last.split()})
+def _external_routers(state: FabricAudit, placement: FabricRoles) -> frozenset[str]:
+    """Return the addresses of hosts that run routing daemons."""
+    hosts = (node for name, node in state.nodes.items() if not placement.topology.node(name).role.is_switch)
+    return frozenset(address for node in hosts if node.daemons for address in node.bare_addresses())
+
+
+def _is_of_external(last: str, external: Collection[str]) -> bool:
+    """Return whether a line makes a session with an external router. Filters of routes and limits do not."""
+    words = last.split(" ")
+    return words[0] == "neighbor" and len(words) > 2 and words[1] in external and words[2] in _OF_ANY_SESSION
+
+
+def _is_own(last: str, context: str) -> bool:
+    """Return whether a line begins a section, or identifies its node or port.
+
+    In the section of a VRF, ``vni`` begins none: it names the L3VNI of a tenant.
+    """
+    of_tenant = context.startswith(_VRF) and last.startswith(_VNI)
+    return (last.startswith(_SECTIONS) and not of_tenant) or bool(_IDENTITY & {*last.split()})
 
 
 def _generic_context(context: str, interface: str) -> str:

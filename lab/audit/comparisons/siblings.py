@@ -45,8 +45,11 @@ _OF_NETWORKS: Final = frozenset({"vxlan", "vlan"})
 """Kinds of interfaces that exist once for each network."""
 _ANY_NAME: Final = " of any name"
 """The end of a role of interfaces for different networks."""
-_OF_NETWORK: Final = frozenset({"mac", "id", "master", "local", "group"})
-"""Options that belong to one network: gateways share a MAC, and the routers of tenants have their own."""
+_OF_NETWORK: Final = frozenset({"mac", "id", "master", "port table", "local", "group"})
+"""Options that belong to one network: gateways share a MAC, and the routers of tenants have their own.
+
+The table of a gateway's routes is that of its VRF.
+"""
 _HOOK: Final = "clsact"
 """The qdisc that tc attaches filters to."""
 _LACP: Final = ("ad_", "port ad_")

@@ -20,8 +20,14 @@ from lab.audit.rules.address_rules import (
 )
 from lab.audit.rules.bridge_entries import of_bridge_entries
 from lab.audit.rules.own_routes import of_own_routes
-from lab.audit.rules.port_rules import of_links, of_port, of_sharing
-from lab.audit.rules.port_vlans import of_gateway_addresses, of_removed_ports, of_roots, of_vlans
+from lab.audit.rules.port_rules import of_disturbances, of_links, of_port, of_sharing
+from lab.audit.rules.port_vlans import (
+    of_anycast_gateways,
+    of_gateway_addresses,
+    of_removed_ports,
+    of_roots,
+    of_vlans,
+)
 from lab.audit.rules.route_rules import (
     of_defaults,
     of_gateways,
@@ -33,6 +39,7 @@ from lab.audit.rules.route_rules import (
     proxied_gateways,
 )
 from lab.audit.rules.route_widths import of_widths
+from lab.audit.rules.segment_rules import of_bonds
 from lab.audit.rules.session_rules import of_advertisements, of_bfd, of_sessions
 
 if TYPE_CHECKING:
@@ -50,6 +57,7 @@ def of_rules(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
     gateways, proxies = proxied_gateways(state, placement), ProxiedAddresses(state, placement)
     for node in every:
         found += of_links(node, state, placement)
+        found += of_disturbances(node, placement)
         found += of_sessions(node)
         found += of_bfd(node, state, placement)
         found += of_advertisements(node, state, placement)
@@ -69,4 +77,5 @@ def of_rules(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
         *of_fewer_addresses(state, placement), *of_prefix_lengths(state, placement), *of_vlans(state, placement),
         *of_gateway_addresses(state, placement), *of_removed_ports(state, placement), *of_roots(state, placement),
         *of_sharing(state, placement), *of_bridge_entries(state, placement),
+        *of_anycast_gateways(state, placement), *of_bonds(state, placement),
     ]  # fmt: skip

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 _ROCE_DSCP: Final = 26
 _LOOPBACK: Final = "lo"
 """The interface that each namespace has: without it the interfaces of a node are not known."""
+_NETEM: Final = "netem"
+_NO_QUEUE: Final = "noqueue"
+_UNQUEUED: Final = frozenset({"bond", "bridge", "vlan", "vrf", "vxlan"})
+"""Kinds of interfaces whose packets another interface queues."""
 _CLASSES: Final = range(8)
 
 
@@ -54,6 +58,18 @@ def of_sharing(state: FabricAudit, placement: FabricRoles) -> Iterator[Differenc
         for node in members:
             for each in (each for each in node.interfaces if each.kind in few):
                 yield Difference.of(node.name, each, PRESENCE, described(each), ABSENT, RULE)
+
+
+def of_disturbances(node: NodeAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield queues that lose or delay packets on purpose, at interfaces without a cable, like bonds and VLANs.
+
+    Such an interface has no queue unless a command gives it one (tc-netem(8)).
+    """
+    virtual = {each.name for each in node.interfaces if each.kind in _UNQUEUED}
+    for each in node.qdiscs:
+        cabled = (node.name, each.interface) in placement.peers
+        if each.kind == _NETEM and each.interface in virtual and not cabled:
+            yield Difference.of(node.name, each, "kind", each.kind, _NO_QUEUE, RULE)
 
 
 def of_port(node: str, port: PortAudit, *, roce: bool) -> Iterator[Difference]:

@@ -11,7 +11,7 @@ from ipaddress import ip_interface
 from typing import TYPE_CHECKING, Final
 
 from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, described
-from lab.audit.objects.kernel_objects import VlanAudit
+from lab.audit.objects.kernel_objects import AddressAudit, VlanAudit
 from lab.audit.placement import is_of_most
 from lab.audit.rules.address_rules import OF_ANY_VALUE
 from lab.audit.rules.route_rules import gateways_of, ports_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
 
     from lab.audit.audited import FabricAudit, NodeAudit
-    from lab.audit.objects.kernel_objects import AddressAudit, InterfaceAudit
+    from lab.audit.objects.kernel_objects import InterfaceAudit, RouteAudit
     from lab.audit.placement import FabricRoles
 
 _USUAL_PRIORITY: Final = "32768"
@@ -153,6 +153,48 @@ def of_gateway_addresses(state: FabricAudit, placement: FabricRoles) -> Iterator
                     node=name, kind="address", object=f"{OF_ANY_VALUE}{interface}", field=PRESENCE, value=ABSENT,
                     expected=f"{PRESENT}: an IPv{version} address", against=RULE, interface=interface,
                 )  # fmt: skip
+
+
+def of_anycast_gateways(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:
+    """Yield addresses in which gateways of one VNI differ, although they have one MAC (RFC 9135 section 4.1).
+
+    A switch routes all packets to this MAC, and answers requests for its own addresses only. The right addresses are
+    those of most of these gateways, and those that hosts of the VLAN have as their gateway. Switches with MACs of
+    their own may have any addresses.
+    """
+    used = {hop for node in state.nodes.values() for route in node.routes for hop in _gateways_in(route)}
+    shared: dict[tuple[str, str], dict[tuple[str, str], dict[str, AddressAudit]]] = defaultdict(dict)
+    for name, node in state.nodes.items():
+        vnis = _vnis_by_vlan(node) if placement.topology.node(name).role.is_switch else {}
+        for gateway in gateways_of(node):
+            if vni := vnis.get(int(gateway.options["id"])):
+                own = [each for each in node.addresses if each.interface == gateway.name and each.scope == "global"]
+                shared[vni, gateway.mac][name, gateway.name] = {each.address: each for each in own}
+    for members in shared.values():
+        having = Counter(address for own in members.values() for address in own)
+        right = {each for each, count in having.items()
+                 if is_of_most(count, len(members)) or each.partition("/")[0] in used}  # fmt: skip
+        versions = {ip_interface(each).version for each in right}
+        for (name, interface), mine in members.items() if len(members) > 1 else ():
+            for address in sorted(right - mine.keys()):
+                yield Difference.of(name, AddressAudit(interface, address, "global"), PRESENCE, ABSENT, PRESENT, RULE)
+            for address in sorted(mine.keys() - right):
+                if ip_interface(address).version in versions and having[address] == 1:
+                    yield Difference.of(name, mine[address], PRESENCE, PRESENT, ABSENT, RULE)
+
+
+def _vnis_by_vlan(node: NodeAudit) -> dict[int, str]:
+    """Return the VNI of each VLAN of a bridge, which is that of the tunnel in it."""
+    tunnels = {
+        each.name: each.options["id"] for each in node.interfaces if each.kind == "vxlan" and "id" in each.options
+    }
+    return {each.vlan: tunnels[each.interface] for each in node.vlans if each.interface in tunnels}
+
+
+def _gateways_in(route: RouteAudit) -> Iterator[str]:
+    """Yield the gateways of a default route."""
+    words = [hop.split() for hop in route.next_hops] if route.prefix.endswith("/0") else []
+    return (each[1] for each in words if each[:1] == ["via"] and len(each) > 1)
 
 
 def of_roots(state: FabricAudit, placement: FabricRoles) -> Iterator[Difference]:

@@ -6,7 +6,7 @@ A NIC is named ``h1`` if its host has only one, and ``h1:eth2`` in fabrics in wh
 from __future__ import annotations
 
 from collections import Counter
-from itertools import combinations
+from itertools import chain, combinations, product
 from typing import TYPE_CHECKING
 
 from lab.model.overlay.tenancy import reach_of_ends
@@ -38,9 +38,25 @@ def rings(topology: Topology) -> list[list[str]]:
 
 
 def nic_pairs(topology: Topology) -> list[tuple[str, str]]:
-    """Return all pairs of NICs of different hosts that can reach each other: those of each ring."""
-    pairs = (pair for nics in rings(topology) for pair in combinations(nics, 2))
+    """Return all pairs of NICs of different hosts that can reach each other: those of each ring, and of leaks.
+
+    Two tenants that leak their routes to each other are no ring: a third one can leak to only one of them.
+    """
+    pairs = chain(
+        (pair for nics in rings(topology) for pair in combinations(nics, 2)),
+        (pair for nics in _leaking(topology) for pair in product(*nics)),
+    )
     return list(dict.fromkeys((one, other) for one, other in pairs if host_of(one) != host_of(other)))
+
+
+def _leaking(topology: Topology) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the routed NICs of two tenants that leak their routes to each other."""
+    routed: dict[str, list[str]] = {}
+    for nic, (tenant, bridged), _ in _placed(topology):
+        if not bridged:
+            routed.setdefault(tenant, []).append(nic)
+    for one, other in topology.overlay.leaks if topology.overlay else ():
+        yield routed.get(one, []), routed.get(other, [])
 
 
 def links_of_nic(topology: Topology, nic: str) -> tuple[Link, ...]:

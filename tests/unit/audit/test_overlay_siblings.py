@@ -71,6 +71,16 @@ def test_a_network_may_have_tunnels_with_options_of_its_own() -> None:
     assert differing(leaf3_30="64") == [("leaf3", "interface net30", "ttl")]
 
 
+def test_the_gateway_of_another_tenant_has_another_table() -> None:
+    """Its VRF has one of its own, and that of the tenant at most leaves is no rule for it."""
+    nodes = dict(STATE.nodes)
+    for leaf, table in (("leaf1", "1001"), ("leaf2", "1001"), ("leaf3", "1001"), ("leaf4", "1002")):
+        gateway = InterfaceAudit("vlan20" if table == "1002" else "vlan10", "vlan", True, True, 4300, "", "", 1000,
+                                 {"id": "20" if table == "1002" else "10", "port table": table})  # fmt: skip
+        nodes[leaf] = replace(nodes[leaf], interfaces=(*nodes[leaf].interfaces, gateway))
+    assert differences_without_plan(replace(STATE, nodes=nodes), TOPOLOGY) == []
+
+
 def test_nodes_whose_kernel_does_not_answer_are_no_siblings_that_lack_something() -> None:
     silent = (UnreadPart("kernel", "a form that is not known"),)
     nodes = {

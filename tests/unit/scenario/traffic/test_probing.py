@@ -3,7 +3,7 @@
 import pytest
 
 from lab.model.load import load_topology
-from lab.scenario.probes.nic_rings import host_of, links_of_nic, of_each_leaf, rings
+from lab.scenario.probes.nic_rings import host_of, links_of_nic, nic_pairs, of_each_leaf, rings
 from lab.scenario.traffic.patterns import ring
 
 SHAPE = "generate: {shape: leaf-spine, spines: 2, leaves: 3, hosts_per_leaf: 2}\n"
@@ -79,3 +79,19 @@ def test_a_sweep_takes_a_nic_of_each_leaf_and_neighbours_are_of_different_hosts(
     leaves = {link.other(link.end_at(host_of(nic))).node for nic, link in links.items()}
     assert (len(chosen), leaves) == (4, {"leaf1", "leaf2", "leaf3", "leaf4"})
     assert len(set(map(host_of, chosen))) == 4
+
+
+def test_tenants_that_leak_their_routes_reach_each_other() -> None:
+    """Three tenants of one host each: the second one leaks to both others, and these have no route to each other."""
+    text = (
+        "name: leaks\ndefaults: {rate: 100Mbit, mtu: 4300}\n"
+        "generate: {shape: leaf-spine, spines: 1, leaves: 3, hosts_per_leaf: 1, fabric_mtu: 4350}\n"
+        "overlay:\n  tenants: {a: {l3vni: 51}, b: {l3vni: 52}, c: {l3vni: 53}}\n  LEAKS\n  networks:\n"
+    ) + "".join(
+        f"    net{number}: {{vlan: {number}, l2vni: {number}, tenant: {tenant}, subnets: [10.0.{number}.0/24],"
+        f" gateways: [10.0.{number}.1], untagged: [h{number}]}}\n"
+        for number, tenant in enumerate("abc", 1)
+    )
+    assert nic_pairs(load_topology(text.replace("LEAKS", ""))) == []
+    leaking = load_topology(text.replace("LEAKS", "leaks: [[a, b], [b, c]]"))
+    assert nic_pairs(leaking) == [("h1", "h2"), ("h2", "h3")]
