@@ -81,7 +81,7 @@ def resumed(guest: Guest, work: str, state: StateFolder, progress: Progress) -> 
             try:
                 running = resume(guest, found, state, progress)
             except OperationFailed as error:
-                if isinstance(error.__cause__, OSError):  # not the checkpoint's fault: a full disk, or it was pruned
+                if _is_innocent(error):
                     progress(f"checkpoint {name} is not used: {error}")
                 else:
                     progress(f"checkpoint {name} is removed: {error}")
@@ -90,6 +90,15 @@ def resumed(guest: Guest, work: str, state: StateFolder, progress: Progress) -> 
             state.untouched.write_text(name, encoding="ascii")
             return running
     return None
+
+
+def _is_innocent(error: OperationFailed) -> bool:
+    """Return whether a checkpoint is not the reason: the disk is full, QEMU is slow, or another command pruned it.
+
+    QEMU ends if it cannot read the state of a VM.
+    """
+    cause = error.__cause__
+    return isinstance(cause, OSError) and not isinstance(cause, ConnectionError)
 
 
 def keep_booted(guest: Guest, state: StateFolder, progress: Progress) -> None:

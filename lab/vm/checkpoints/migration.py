@@ -69,7 +69,7 @@ def disk_of(checkpoint: Checkpoint) -> Iterator[tuple[int, int]]:
 
 def resume(state: StateFolder, checkpoint: Checkpoint) -> None:
     """Resume ``checkpoint`` in a QEMU started for that; mount the shares and set the time of day."""
-    with monitor(state.monitor) as qemu, checkpoint.memory.open("rb") as saved:
+    with checkpoint.memory.open("rb") as saved, monitor(state.monitor) as qemu:
         qemu.execute("getfd", fdname="memory", descriptor=saved.fileno())
         qemu.migrate("migrate-incoming", "fd:memory")
         qemu.execute("cont")

@@ -64,9 +64,15 @@ class Monitor:
         self.execute("migrate-set-capabilities", capabilities=[{"capability": "events", "state": True}])
         self.execute(command, uri=uri)
         if self._await(command, "MIGRATION", {"completed", "failed"}) == "failed":
-            why = self.execute("query-migrate").get("error-desc", "QEMU does not say why")
-            raise OperationFailed(f"the VM's state did not go across: {why}")
+            raise OperationFailed(f"the VM's state did not go across: {self._failure()}")
         self._until("migration", self._is_settled)
+
+    def _failure(self) -> str:
+        """Return why a migration failed. A QEMU that cannot read a VM's state ends, often before it answers."""
+        with contextlib.suppress(OperationFailed):
+            if why := self.execute("query-migrate").get("error-desc"):
+                return str(why)
+        return "QEMU does not say why"
 
     def end_migration(self) -> None:
         """Cancel any migration and wait for its end, whichever connection began it."""

@@ -181,6 +181,13 @@ def test_a_vm_is_kept_when_up_was_all_that_ran(guest: Guest, tmp_path: Path, mon
     assert not auto_checkpoint.further(guest, "w", state)  # a fabric is up in it
 
 
+def caused(by: OSError) -> OperationFailed:
+    """An error of QEMU's monitor."""
+    error = OperationFailed("QEMU does not answer query-migrate")
+    error.__cause__ = by
+    return error
+
+
 def disk(error: OSError) -> Callable[..., None]:
     def fail(*_: object, **__: object) -> None:
         raise error
@@ -208,9 +215,11 @@ def test_a_checkpoint_that_the_disk_does_not_take_is_none(
     [
         (OSError(errno.ENOSPC, "No space left on device"), True),
         (FileNotFoundError(2, "No such file or directory", "disk.qcow2"), True),
-        (OperationFailed("QEMU ended"), False),
+        (caused(TimeoutError("timed out")), True),
+        (OperationFailed("QEMU refuses it"), False),
+        (caused(ConnectionResetError()), False),
     ],
-    ids=["full", "pruned", "of no use"],
+    ids=["full", "pruned", "slow", "refused", "ended"],
 )
 def test_a_checkpoint_that_cannot_be_continued_from_is_passed_over(
     guest: Guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, left: bool
@@ -230,6 +239,14 @@ def test_a_checkpoint_that_cannot_be_continued_from_is_passed_over(
     assert auto_checkpoint.resumed(guest, "", state, said.append) is None
     assert bool(checkpoint.find(name)) == left
     assert str(getattr(error, "strerror", None) or error) in said[-1]
+
+
+def test_a_memory_that_was_pruned_is_named(guest: Guest, tmp_path: Path) -> None:
+    """And not QEMU, which has been started by then."""
+    found = checkpoint.save("mine", about(guest), files)
+    found.memory.unlink()
+    with pytest.raises(FileNotFoundError, match="memory"):
+        migration.resume(StateFolder(tmp_path / "vm"), found)
 
 
 def test_one_that_is_pruned_as_it_is_chosen_is_passed_over(

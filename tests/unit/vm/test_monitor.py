@@ -136,6 +136,19 @@ def test_a_migration_that_fails_says_why(qemus: list[Qemu], path: Path) -> None:
     assert qemu.asked[1]["arguments"] == {"capabilities": [{"capability": "events", "state": True}]}
 
 
+@pytest.mark.parametrize(
+    "fails", [(status("MIGRATION", "failed"), NOTHING, {}), (NOTHING, {})], ids=["said", "unsaid"]
+)
+def test_a_qemu_that_ends_as_its_migration_fails_is_told(
+    qemus: list[Qemu], path: Path, fails: tuple[dict[str, Any], ...]
+) -> None:
+    """QEMU ends if it cannot read a VM's state. A caller tells that from files that cannot be read."""
+    serve(qemus, path, NOTHING, *fails)
+    with monitor(path) as connected, pytest.raises(OperationFailed) as error:
+        connected.migrate("migrate-incoming", "fd:memory")
+    assert isinstance(error.value.__cause__, ConnectionError | None)
+
+
 @pytest.mark.parametrize("before", ["setup", "active", "cancelling"])
 def test_a_migration_is_given_up_and_waited_for(qemus: list[Qemu], path: Path, before: str) -> None:
     """The guest may be paused all the while, so that its state alone does not tell."""
