@@ -204,6 +204,8 @@ def _file(stack: contextlib.ExitStack, output: str, select: str) -> Sink:
 def _ring(text: str) -> tuple[int, int]:
     """Parse ``10:100MB``: the number of files, and the size of each."""
     files, _, size = text.partition(":")
+    if not (files.isascii() and files.isdigit()):
+        raise UsageError(f"--ring {text} is not FILES:SIZE", "write for example 10:100MB")
     try:
         count, limit = int(files), parse_size(size)
     except ValueError as error:

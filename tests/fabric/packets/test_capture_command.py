@@ -236,6 +236,7 @@ def test_a_ring_of_files_is_written(fabric: str, tmp_path: Path) -> None:
     assert file.name == "f_00001.pcapng"
     assert len(list(Reader(io.BytesIO(file.read_bytes()), "ring"))) == 3
     assert "write for example 10:100MB" in rocelab(*words, "--ring", "2", expect=2).stderr
+    assert "--ring 2x20KB is not FILES:SIZE" in rocelab(*words, "--ring", "2x20KB", expect=2).stderr
     assert "is too small: at least 2 files" in rocelab(*words, "--ring", "1:2MB", expect=2).stderr
 
 
