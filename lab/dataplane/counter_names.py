@@ -169,6 +169,8 @@ COUNTERS: Final = (
         "rx_global_pause", "SAI_PORT_STAT_PAUSE_RX_PKTS",
     ),
     _port("rx_cnp", "rx_cnp", "RoCEv2 congestion notifications received"),
+    _port("rx_ack_out_of_order", "rx_ack_out_of_order", "ACKs received after a newer one of their queue pair"),
+    _port("tx_ack_out_of_order", "tx_ack_out_of_order", "ACKs sent after a newer one of their queue pair"),
     _port(
         "np_ecn_marked_roce_packets", "np_ecn_marked_roce_packets", "RoCEv2 packets with CE received by a NIC",
         "np_ecn_marked_roce_packets",

@@ -29,6 +29,8 @@ EVENTS: Final = _SIZES["RL_EVENTS"]
 """Events in the ring; older ones are overwritten."""
 LIMITERS: Final = _SIZES["RL_LIMITERS"]
 """QPs that one NIC can slow down at once."""
+ACK_FLOWS: Final = _SIZES["RL_ACK_FLOWS"]
+"""Queue pairs whose acknowledgements a port follows, in each direction."""
 ALPHA_ONE: Final = _SIZES["RL_ALPHA_ONE"]
 """The value of alpha 1 in a limiter."""
 FRACTION_ONE: Final = _SIZES["RL_FRACTION_ONE"]

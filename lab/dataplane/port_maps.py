@@ -159,6 +159,7 @@ def _opened(ports: int, nodes: int, nics: int, slots: int) -> bpf_object.Object:
     program.resize("groups", ports * port_layout.CLASSES)
     program.resize("slots", ports * slots)
     program.set_constant("rl_slots", slots.to_bytes(4, sys.byteorder))
+    program.resize("ack_flows", 2 * ports * port_layout.ACK_FLOWS)
     program.resize("nodes", nodes)
     program.resize("heaps", nics)
     program.resize("limiters", nics * port_layout.LIMITERS)

@@ -90,7 +90,8 @@ LANE_COUNTS: Final[Mapping[str, Measure]] = {
 PORT_COUNTS: Final[Mapping[str, Measure]] = {
     "pfc": measures.PFC_RX, "invalid": measures.PFC_INVALID, "global_pause": measures.GLOBAL_PAUSE_RX,
     "sent_pfc": measures.PFC_TX, "ce_rx": measures.CE_RX, "cnps_sent": measures.CNP_SENT, "cnps_rx": measures.CNP_RX,
-    "cnps_handled": measures.CNP_HANDLED,
+    "cnps_handled": measures.CNP_HANDLED, "overtaken_acks_rx": measures.ACKS_OVERTAKEN_RX,
+    "overtaken_acks_tx": measures.ACKS_OVERTAKEN_TX,
 }  # fmt: skip
 """The measure of each count of a port."""
 
@@ -115,6 +116,9 @@ class PortFacts:
     """CNPs that arrived, at a NIC or at a switch on their way."""
     cnps_handled: int = 0
     """CNPs that slowed a QP down."""
+    overtaken_acks_rx: int | None = None
+    """Acknowledgements received after a newer one of their queue pair; None in recordings that do not count them."""
+    overtaken_acks_tx: int | None = None
 
     @property
     def control(self) -> int:

@@ -21,10 +21,8 @@ _FOR_CLANG: Final = (
 """Words that only clang knows, and the same for gcc."""
 
 
-def run_on_sources(
-    model: str, folder: Path, arguments: Sequence[int], changes: Sequence[tuple[str, str, str]] = ()
-) -> subprocess.CompletedProcess[str]:
-    """Compile ``model`` in ``folder`` with copies of the sources, changed by (file, before, after), and run it.
+def compile_on_sources(model: str, folder: Path, changes: Sequence[tuple[str, str, str]] = ()) -> Path:
+    """Compile ``model`` in ``folder`` with copies of the sources, changed by (file, before, after).
 
     Sources with changes are not optimised: the model stops at the mistake, so compiling takes longer than running.
     """
@@ -38,5 +36,12 @@ def run_on_sources(
     flags = ["-w", "-O0" if changes else "-O2", f"-I{folder}", f"-I{_HERE}"]
     argv = ["gcc", *flags, "-o", str(program), str(_HERE / f"{model}.c")]
     subprocess.run(argv, check=True, timeout=60)
-    call = [str(program), *map(str, arguments)]
+    return program
+
+
+def run_on_sources(
+    model: str, folder: Path, arguments: Sequence[int], changes: Sequence[tuple[str, str, str]] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Compile ``model`` as ``compile_on_sources`` does, and run it."""
+    call = [str(compile_on_sources(model, folder, changes)), *map(str, arguments)]
     return subprocess.run(call, capture_output=True, text=True, timeout=250, check=False)

@@ -33,7 +33,7 @@ COUNTED: Final = (
     Column("buffer", _PEAK.format(measures.BUFFER_BYTES.title), 6),
     Column("queue", _PEAK.format(measures.QUEUE_BYTES.title), 9), Column("ce", measures.ECN_MARKED.title, 10),
     Column("not-ect", measures.NOT_ECT.title, 12), Column("cnp", measures.CNP_RX.title, 11),
-    *(Column(measure.name, measure.title, 13) for measure in measures.NIC_MEASURES),
+    *(Column(measure.name, measure.title, 13) for measure in (*measures.ORDER_MEASURES, *measures.NIC_MEASURES)),
 )  # fmt: skip
 """Columns of counts; ``drops`` are of the egress queue, ``PG drops`` of the ingress priority group."""
 COMPACT: Final = "port,peer,prio,pauses-sent,obeyed,ignored,buffer"
@@ -109,7 +109,7 @@ def counted(view: View, readings: Mapping[str, CounterReading]) -> list[tuple[st
     rows = []
     for end in view.ends:
         record = readings[end.node].port(end.interface)
-        counts = (measures.CNP_RX, *measures.NIC_MEASURES)
+        counts = (measures.CNP_RX, *measures.ORDER_MEASURES, *measures.NIC_MEASURES)
         of_port = [_some(record[name], str) for measure in counts for name in measure.counters]
         for number in view.priorities:
             line = _line(view, end, number, record)

@@ -101,12 +101,22 @@ struct rl_group {
 	__u64 dropped_at; /* when the last packet was */
 };
 
+/* The newest acknowledgement of one queue pair that a port has received, or has sent. */
+struct rl_ack_flow {
+	struct bpf_spin_lock lock;
+	__u32 newest_psn;
+	__u64 newest_at;
+	__u32 qpn, vni; /* of the requester, and of its tunnel */
+	__u8 source[RL_ADDRESS], destination[RL_ADDRESS];
+};
+
 RL_ARRAY(ports, struct rl_memory, 1, BPF_F_MMAPABLE);
 RL_ARRAY(nodes, struct rl_node, 1, BPF_F_MMAPABLE);
 RL_ARRAY(events, struct rl_event, RL_EVENTS, BPF_F_MMAPABLE);
 RL_ARRAY(event_count, __u64, 1, BPF_F_MMAPABLE);
 RL_ARRAY(groups, struct rl_group, RL_CLASSES, 0); /* key: port * RL_CLASSES + group */
 RL_ARRAY(slots, struct rl_slot, 1, 0); /* key: port * rl_slots + index */
+RL_ARRAY(ack_flows, struct rl_ack_flow, 1, 0); /* key: (port * 2, + 1 for the egress) * RL_ACK_FLOWS + hash */
 
 /*
  * The limiters of a NIC that have packets to send, the earliest first: a binary heap. An entry is when the first packet

@@ -10,6 +10,7 @@
  *        tick (ingress of `lo`): the node's clock. A token packet goes round between it and lo's root qdisc while any
  *        priority group is in XOFF; each time it sends the XONs and refreshes that are due.
  */
+#include "acks.h"
 #include "admit.h"
 #include "clock.h"
 #include "ecn.h"
@@ -58,6 +59,8 @@ int port_rx(struct __sk_buff *skb)
 	port.counters->priority[priority].rx_bytes += skb->len;
 	if (header.ip && rl_is_cnp(skb))
 		__sync_fetch_and_add(&port.counters->rx_cnp, 1);
+	if (rl_may_be_ack(skb))
+		rl_follow_ack(skb, port.id, 0);
 	if ((port.config->cc.notify | port.config->cc.react) && header.ip &&
 	    rl_may_concern(skb, &port.config->cc, header.tos) && rl_control_congestion(skb, port.id))
 		return TC_ACT_STOLEN;
@@ -113,6 +116,8 @@ int port_tx(struct __sk_buff *skb)
 		skb->mark = rl_mark(RL_KIND_DATA, priority,
 				    port.state->limited ? rl_limited_by(skb) : RL_NO_PORT);
 	}
+	if (rl_may_be_ack(skb))
+		rl_follow_ack(skb, port.id, 1);
 	queue = port.config->priority_to_queue[priority & (RL_CLASSES - 1)] & (RL_CLASSES - 1);
 	if (rl_chosen(&port.config->queue[queue], port.counters->queue[queue].depth_bytes)) {
 		rl_parse(skb, &header);

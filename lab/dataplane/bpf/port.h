@@ -19,6 +19,7 @@ enum rl_size {
 	RL_NODE_PORTS = 64 * RL_NODE_WORDS, /* ids that one node may have */
 	RL_CONTROL_SLOTS = 64, /* slots of a port that no data take: for PFC frames and a clock's tokens */
 	RL_QPS = 65536, /* connected QPs of a fabric */
+	RL_ACK_FLOWS = 256, /* queue pairs whose acknowledgements a port follows in each direction */
 	RL_LIMITERS = 1024, /* QPs that one NIC can slow down at once */
 	RL_ALPHA_ONE = 1 << 26, /* what alpha is in parts of: NVIDIA's ten bits and RL_ALPHA_FRACTION more */
 	RL_FRACTION_BITS = 20,
@@ -170,6 +171,8 @@ struct rl_counters {
 	__u64 other_packets; /* of the clock on `lo`: what is not its token */
 	__u64 late_ns; /* how late the shaper woke at most: the emulation's own error */
 	__u64 rx_cnp; /* RoCEv2 congestion notifications that came in */
+	__u64 rx_ack_out_of_order; /* acknowledgements that came in after a newer one of the same queue pair */
+	__u64 tx_ack_out_of_order; /* ... that were sent after it */
 	__u64 np_ecn_marked_roce_packets; /* CE-marked RoCEv2 packets that came in, where the NIC is a notification point */
 	__u64 np_cnp_sent;
 	__u64 np_cnp_suppressed; /* CNPs not sent because the last one was too recent */

@@ -79,6 +79,17 @@ CONSERVATION_CAUSES: Final = (
         fallback=True,
     ),
     Cause(
+        "link-reorder", "acknowledgements of a link overtake each other",
+        needs=(vanishing.acknowledgements_are_overtaken,),
+        rival="link-delay",
+        tell="rocelab counters {port} {peer} --columns port,rx_ack_out_of_order,tx_ack_out_of_order",
+        fix="replace what forwards the packets of {place} on several ways: a retimer, a media converter, or a bundle"
+        " that is balanced packet by packet",
+        words="An acknowledgement that arrives after a newer one of its queue pair says nothing new, so that no RDMA"
+        " device counts it. The port counts it, and the other end of the link has not sent it so.",
+        fallback=True,
+    ),
+    Cause(
         "link-delay", "a path takes longer than others of as many hops",
         needs=(path_delays.a_path_is_slow,),
         rival="link-rate",

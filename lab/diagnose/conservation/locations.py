@@ -71,7 +71,7 @@ def locate(facts: WindowFacts) -> tuple[Location, ...]:
     Places where packets vanish, are duplicated, dropped or held come before those that only show the consequences.
     """
     hops = (each for kind in HopKind for each in at_hops(facts, kind))
-    found = [*hops, *_drops(facts), *_held(facts), *_classes(facts)]
+    found = [*hops, *_drops(facts), *_held(facts), *_classes(facts), *overtaken_acks(facts)]
     if not found:
         found = list(_out_of_order(facts))
     return tuple(sorted(found, key=lambda each: -each.share))
@@ -196,6 +196,32 @@ def _classes(facts: WindowFacts) -> Iterator[Location]:
         yield Location(
             place=f"{sender}--{receiver}", effect=PacketEffect.RECLASS, packets=count, of=total, evidence=seen
         )
+
+
+def overtaken_acks(facts: WindowFacts) -> Iterator[Location]:
+    """Yield the links that deliver more acknowledgements out of order than were sent into them.
+
+    What a sender counts was overtaken before the link, also where paths merge. If it counts any, one more may be
+    under way at either end of the window. A sender that counts no packets counts none of these.
+    """
+    uncounted = uncounted_ports(facts)
+    for port in facts.ports.values():
+        sender = facts.ports.get(port.peer)
+        if not port.overtaken_acks_rx or sender is None or sender.name in uncounted:
+            continue
+        before = sender.overtaken_acks_tx or 0
+        more = port.overtaken_acks_rx - before
+        if more > min(1, before):
+            says = f"acknowledgements received after a newer one of their queue pair; {sender.name} sent {before} so"
+            seen = Evidence(
+                says=says, of=port.name, source=measures.ACKS_OVERTAKEN_RX.series(None), value=port.overtaken_acks_rx,
+                at=facts.end,
+            )  # fmt: skip
+            entered = sum(lane.tx_packets for lane in facts.by_port.get(sender.name, ()))
+            yield Location(
+                place=f"{sender.name}--{port.name}", effect=PacketEffect.REORDER, packets=more, of=entered,
+                evidence=seen,
+            )  # fmt: skip
 
 
 def _out_of_order(facts: WindowFacts) -> Iterator[Location]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.conservation.late_links import late_link
-from lab.diagnose.conservation.locations import is_resent
+from lab.diagnose.conservation.locations import is_resent, overtaken_acks
 from lab.diagnose.symptom import Evidence, Sign
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _HELD_SURE: Final = 0.7
 _NO_DEVICES: Final = 0.6
 """The same, if packets may be overtaken on the link, and no RDMA device would report that."""
 _OVERTAKEN: Final = 0.35
-"""Acknowledgements stay: they are late, or overtake each other."""
+"""Acknowledgements stay: they are late, or overtake each other. No port counts these."""
 _ACKNOWLEDGEMENT: Final = 150
 """Bytes. The packets of a link without data are smaller on average: an acknowledgement has 62, and 112 in VXLAN."""
 
@@ -148,17 +148,17 @@ def packets_stay_on_a_link(facts: WindowFacts) -> Iterator[Sign]:
     """Packets stay on a link longer than its load and length explain, and longer than on any other link.
 
     Without the configuration of its port, the length of a link is not known. Acknowledgements may overtake each
-    other, because no RDMA device reports that.
+    other, because no RDMA device reports that. Ports do, except in recordings of earlier versions.
     """
     for hop, seen in _staying(facts):
-        certain = bool(facts.devices) and not _carries_no_data(facts, hop)
+        certain = bool(facts.devices) and not _may_be_overtaken(facts, hop)
         yield Sign(hop.place, (seen,), _HELD_SURE if certain else _NO_DEVICES)
 
 
 def acknowledgements_stay_on_a_link(facts: WindowFacts) -> Iterator[Sign]:
     """The packets that stay on a link are acknowledgements: each may wait until others have overtaken it."""
     for hop, seen in _staying(facts):
-        if _carries_no_data(facts, hop):
+        if _may_be_overtaken(facts, hop):
             yield Sign(hop.place, (seen,), _OVERTAKEN)
 
 
@@ -167,7 +167,7 @@ def _staying(facts: WindowFacts) -> Iterator[tuple[HopBalance, Evidence]]:
     if late is None or late.seconds < _MORE or late.hop.missing > late.hop.slack:
         return
     hop, sender = late.hop, late.hop.place.partition("--")[0]
-    if facts.config(sender) is None:
+    if facts.config(sender) is None or any(each.place == hop.place for each in overtaken_acks(facts)):
         return
     load = facts.port_load(sender)
     says = f"{hop.held:.2f} packets on the link at a load of {load:.0%}, so that each takes at least so many us more"
@@ -175,8 +175,12 @@ def _staying(facts: WindowFacts) -> Iterator[tuple[HopBalance, Evidence]]:
     yield hop, seen
 
 
-def _carries_no_data(facts: WindowFacts, hop: HopBalance) -> bool:
-    lanes = facts.by_port.get(hop.place.partition("--")[0], ())
+def _may_be_overtaken(facts: WindowFacts, hop: HopBalance) -> bool:
+    """Return whether a link carries acknowledgements only, and its receiver does not count those out of order."""
+    sender, _, receiver = hop.place.partition("--")
+    if facts.ports[receiver].overtaken_acks_rx is not None:
+        return False
+    lanes = facts.by_port.get(sender, ())
     packets = sum(lane.tx_packets for lane in lanes)
     return 0 < sum(lane.tx_bytes for lane in lanes) < _ACKNOWLEDGEMENT * packets
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lab.diagnose.conservation.hop_balance import HopKind
-from lab.diagnose.conservation.locations import PacketEffect, at_hops, locate, uncounted_ports
+from lab.diagnose.conservation.locations import (
+    PacketEffect,
+    at_hops,
+    locate,
+    overtaken_acks,
+    uncounted_ports,
+)
 from lab.diagnose.symptom import Evidence, Sign
 
 if TYPE_CHECKING:
@@ -15,6 +21,8 @@ if TYPE_CHECKING:
 
 _WEIGHT: Final = 0.7
 """The place is certain, the reason is not: a filter, a route, a neighbour entry, or a defect."""
+_COUNTED: Final = 0.95
+"""Both ends of the link count what the fault does."""
 _UNCOUNTED: Final = 0.75
 """The port has other queues, or none that count: what that does to packets is not known."""
 
@@ -52,8 +60,14 @@ def counts_nothing(facts: WindowFacts) -> Iterator[Sign]:
 def overtakes(facts: WindowFacts) -> Iterator[Sign]:
     """RDMA devices miss packets although none vanishes, and one link holds packets while others pass."""
     for each in locate(facts):
-        if each.effect is PacketEffect.REORDER and "--" in each.place:
+        if each.effect is PacketEffect.REORDER and each.evidence.source == HopKind.LINK:
             yield Sign(each.place, (each.evidence,), _WEIGHT)
+
+
+def acknowledgements_are_overtaken(facts: WindowFacts) -> Iterator[Sign]:
+    """A link delivers more acknowledgements out of order than were sent into it."""
+    for each in overtaken_acks(facts):
+        yield Sign(each.place, (each.evidence,), _COUNTED)
 
 
 def not_conserved(facts: WindowFacts) -> Iterator[Sign]:

@@ -44,6 +44,7 @@ PORT_COMPARED: Final = (
     measures.HEADROOM_PEAK,
     *_rated(*measures.NIC_MEASURES),
     *_rated(measures.STORMS, measures.CNP_RX, measures.PFC_INVALID, measures.GLOBAL_PAUSE_RX),
+    *_rated(*measures.ORDER_MEASURES),
 )
 """The measures of a lossless port, by priority if counted by priority, queue or buffer group."""
 LINK_COMPARED: Final = (measures.TX_RATE, measures.RX_RATE, *_rated(measures.DROPPED))

@@ -308,6 +308,24 @@ CNP_RX: Final = Measure(
     meaning="RoCEv2 congestion notification packets received",
 )
 CNP_RX_RATE: Final = CNP_RX.rate("cnps")
+ACKS_OVERTAKEN_RX: Final = Measure(
+    "rx_ack_out_of_order",
+    "ACKs out of order rx",
+    _PACKETS,
+    scope=_PORT,
+    counters=("rx_ack_out_of_order",),
+    meaning="ACKs received after a newer one of their queue pair",
+)
+ACKS_OVERTAKEN_TX: Final = Measure(
+    "tx_ack_out_of_order",
+    "ACKs out of order tx",
+    _PACKETS,
+    scope=_PORT,
+    counters=("tx_ack_out_of_order",),
+    meaning="ACKs sent after a newer one of their queue pair",
+)
+ORDER_MEASURES: Final = (ACKS_OVERTAKEN_RX, ACKS_OVERTAKEN_TX)
+"""The order of acknowledgements at the two ends of a link."""
 
 
 def _of_nic(counter: str, meaning: str) -> Measure:
@@ -330,7 +348,7 @@ PORT_MEASURES: Final = (
     ECN_MARKED, MARK_RATE, NOT_ECT, DROPPED, DROP_RATE, DROPPED_BYTES, STORMS, STORMS_RESTORED,
     BUFFER_BYTES, BUFFER_WATERMARK, HEADROOM_BYTES, HEADROOM_PEAK, HEADROOM_WATERMARK,
     REFUSED, REFUSED_RATE, REFUSED_BYTES,
-    PFC_RX, PFC_INVALID, GLOBAL_PAUSE_RX, PFC_TX, CNP_RX, CNP_RX_RATE, *NIC_MEASURES,
+    PFC_RX, PFC_INVALID, GLOBAL_PAUSE_RX, PFC_TX, CNP_RX, CNP_RX_RATE, *ORDER_MEASURES, *NIC_MEASURES,
 )  # fmt: skip
 """The measures of a port and of its priorities, queues and groups."""
 

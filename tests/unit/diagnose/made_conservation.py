@@ -21,6 +21,9 @@ ACKNOWLEDGED = {"leaf1:swp1": {"tx_packets": 10_000, "tx_bytes": 660_000}}
 """A link with acknowledgements only."""
 QUIET = {"h5": {"out_of_seq_request": 0}}
 UPLINK = configured("leaf1:swp1", "spine1:swp1")
+OVERTAKEN = {"leaf1:swp1": {"overtaken_acks_tx": 0}, "spine1:swp1": {"overtaken_acks_rx": 1}}
+"""A single acknowledgement, at the first port that receives it after a newer one."""
+IN_ORDER = {"leaf1:swp1": {"overtaken_acks_tx": 0}, "spine1:swp1": {"overtaken_acks_rx": 0}}
 ZERO = configured("leaf1:swp3", "h1:eth1")
 
 
@@ -53,6 +56,7 @@ CASES = [
         facts({}, hops=holding(0.9, 0.2), devices=RESENT),
         facts({}, hops=holding(0.9, 0.4), devices=RESENT),
     ),
+    ("link-reorder", _TWICE, facts({}, frames=OVERTAKEN), facts({}, frames=IN_ORDER)),
     (
         "link-delay", _TWICE,
         facts({}, hops=(hop(HopKind.LINK, _TWICE, 0, held=0.95),), qos=UPLINK),

@@ -1,4 +1,4 @@
-"""Cables that are late, unsteady and out of order, in virtual time: each packet as the seed says, nothing counted.
+"""Cables that are late, unsteady and out of order, in virtual time: each packet as the seed says, and no drop.
 
 h1 -- s1 -- h2, links of 100 Mb/s; the cable that is disturbed is the one from h1 to s1, in that direction.
 """
@@ -21,9 +21,10 @@ from lab.errors import UsageError
 from lab.kernel.packets.inject import Injector
 from lab.model.disturbance import LONGEST, Disturbance
 from tests import splitmix
+from tests.inside import entered
 from tests.pings import Echoes, ping
 from tests.vm import port_programs
-from tests.vm.one_switch import Star, balanced, bounds, build, ports, settle, star, waited
+from tests.vm.one_switch import SWITCH, Star, balanced, bounds, build, ports, settle, star, waited
 from tests.vm.port.test_port_clock import send
 from tests.vm.port.test_port_xoff import GROUP, PRIORITY, data, frame
 from tests.vm.port_programs import PFC, SWP1, XOFF, Switch, mark
@@ -41,6 +42,11 @@ JITTER, REORDER = range(2)
 LOSSLESS_TOS = 26 << 2
 LOSSLESS = frozenset({3})
 PACKETS = 2000
+ROCE_PORT = 4791
+ACKNOWLEDGE = bytes.fromhex("1100ffff")
+"""The BTH of an acknowledgement up to its QPN (IBA vol. 1, 9.2). The AETH is below."""
+CREDITS = bytes.fromhex("1f000001")
+FIRST_PSN = (1 << 24) - PACKETS // 2
 EXACT = 300e-6
 """Seconds to which a ping tells a time: the kernel and ping itself take turns on one CPU."""
 
@@ -155,6 +161,60 @@ class TestOrder:
         with disturbed(fabric, Disturbance(jitter=1, reorder=1.0, hold=1, priorities=LOSSLESS)):
             assert rounds(fabric).times == pytest.approx([usual] * 100, abs=EXACT)
             assert counts(fabric).packets == 0
+
+
+def acknowledged(fabric: Star, packets: int, qpn: int) -> list[int]:
+    """Numbers of acknowledgements from h1 to a QP of h2, in the order in which a capture at the switch shows them.
+
+    Their PSNs pass the highest one.
+    """
+    with (
+        fabric.open_socket(SWITCH, socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as capture,
+        fabric.open_socket("h2", socket.AF_INET, socket.SOCK_DGRAM) as receiver,
+        fabric.open_socket("h1", socket.AF_INET, socket.SOCK_DGRAM) as sender,
+    ):
+        with entered(fabric.namespaces[SWITCH]):
+            capture.bind(("swp1", 3))
+        capture.setsockopt(socket.SOL_SOCKET, 33, 1 << 26)
+        capture.settimeout(5)
+        receiver.bind(("0.0.0.0", ROCE_PORT))  # noqa: S104 - of a namespace
+        sender.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, LOSSLESS_TOS)
+        for number in range(packets):
+            psn = (FIRST_PSN + number) % (1 << 24)
+            bth = ACKNOWLEDGE + qpn.to_bytes(4) + psn.to_bytes(4)
+            sender.sendto(bth + CREDITS + bytes(4), (fabric.address("h2"), ROCE_PORT))
+        shown: list[int] = []
+        while len(shown) < packets:
+            frame = capture.recv(500)
+            if frame[36:38] == ROCE_PORT.to_bytes(2):
+                shown.append((int.from_bytes(frame[51:54]) - FIRST_PSN) % (1 << 24))
+    return shown
+
+
+def out_of_order(fabric: Star) -> dict[tuple[str, str], tuple[int, int]]:
+    """Ports that count acknowledgements out of order: received and sent."""
+    settle(fabric)
+    counted = {
+        place: (int(each["rx_ack_out_of_order"]), int(each["tx_ack_out_of_order"]))
+        for place, each in ports(fabric).items()
+    }
+    return {place: each for place, each in counted.items() if any(each)}
+
+
+class TestAcknowledgements:
+    def test_each_port_counts_what_a_capture_shows(self, fabric: Star) -> None:
+        """The port behind the cable first, those after it the same, and the sender none."""
+        assert acknowledged(fabric, 100, qpn=17) == list(range(100))
+        assert out_of_order(fabric) == {}
+        with disturbed(fabric, Disturbance(reorder=0.05, distance=2, hold=0.1, priorities=LOSSLESS, seed=SEED)):
+            shown = acknowledged(fabric, PACKETS, qpn=18)
+        late = sum(number < max(shown[:place], default=0) for place, number in enumerate(shown))
+        assert late > 50
+        assert out_of_order(fabric) == {
+            (SWITCH, "swp1"): (late, 0),
+            (SWITCH, "swp2"): (0, late),
+            ("h2", "eth1"): (late, 0),
+        }
 
 
 class TestUnseen:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,9 @@ from lab.dataplane.port_layout import EventKind
 from lab.model.qos.port import PortQos, Trust
 from lab.units import quanta_to_seconds
 from lab.wire.craft import build
-from lab.wire.headers import PauseFrame, PfcFrame, Tag
+from lab.wire.headers import Aeth, PauseFrame, PfcFrame, Tag
+from lab.wire.opcodes import Opcode
+from lab.wire.syndrome import Syndrome
 from tests.vm.one_switch import waited
 from tests.vm.port_programs import DATA, MAC, PORT, RATE, SHOT, SWP1, SWP2, UNSPEC, Switch, mark, switch
 from tests.vm.run_program import Outcome
@@ -294,6 +297,8 @@ class TestPfc:
             assert any(took(ports)["rx_pause"]) == (size >= 34)
 
 
+QPNS = itertools.count(17)
+"""One for each test: ports remember the newest PSN of each."""
 BOTH = pytest.mark.parametrize("path", PATHS, ids=["IPv4", "IPv6"])
 
 
@@ -313,6 +318,28 @@ class TestNotifications:
         for other in (frame[: 14 + at] + b"\x0e" + frame[15 + at :], frame + b"\0", frame[:-1]):
             ports.rx(other)
         assert ports.maps.counters[SWP1]["rx_cnp"] == 0
+
+
+class TestAcknowledgements:
+    """Of the kernel's own packets, with their tags: which packets count is in tests/unit/dataplane."""
+
+    @pytest.mark.parametrize("vni", [None, 100], ids=["plain", "tunnel"])
+    @pytest.mark.parametrize("tag", [None, Tag(7, 6)])
+    @BOTH
+    def test_one_behind_a_newer_one_is_counted(
+        self, ports: Switch, path: build.Path, tag: Tag | None, vni: int | None
+    ) -> None:
+        qpn = next(QPNS)
+        for psn in (8, 7, 8, 9):
+            message = build.RoceMessage(Opcode.RC_ACKNOWLEDGE, qpn, psn=psn, aeth=Aeth(Syndrome.decode(0x1F), 0))
+            frame = build.rocev2(path if vni else replace(path, tag=tag), message)
+            frame = build.vxlan(replace(PATHS[0], tag=tag), vni, frame) if vni else frame
+            assert ports.rx(frame).verdict == UNSPEC
+            assert ports.tx(frame, port=SWP1).verdict == UNSPEC
+            assert ports.tx(frame, port=SWP2).verdict == UNSPEC
+        counted = ports.maps.counters[[SWP1, SWP2]]
+        assert counted["rx_ack_out_of_order"].tolist() == [1, 0]
+        assert counted["tx_ack_out_of_order"].tolist() == [1, 1]
 
 
 TYPES = st.sampled_from([b"\x08\x00", b"\x08\x06", b"\x86\xdd", b"\x88\x08", b"\x81\x00"]) | st.binary(
