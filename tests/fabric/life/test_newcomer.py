@@ -21,13 +21,20 @@ _MAY_FAIL = ("rocelab diagnose",)
 """Commands that end with 1 where something is broken, as README has it."""
 _SYSTEM = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+_OURS = ("PYTHON", "ROCELAB_", "VIRTUAL_")
+"""The beginnings of variables that a newcomer has not set."""
+
 
 class Newcomer:
     """A shell in a folder, in which rocelab is on no PATH yet, and a VM of the test's own."""
 
     def __init__(self, folder: Path, state: Path, path: str = _SYSTEM) -> None:
         self.folder = folder
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("ROCELAB_", "VIRTUAL_"))}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYTHON", "ROCELAB_", "VIRTUAL_"))
+        }
         self._environment = {**kept, "PATH": path, "ROCELAB_VM_STATE": str(state)}
 
     def types(self, lines: Sequence[str]) -> str:
