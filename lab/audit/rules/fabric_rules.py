@@ -19,6 +19,7 @@ from lab.audit.rules.address_rules import (
     of_unused_addresses,
 )
 from lab.audit.rules.bridge_entries import of_bridge_entries
+from lab.audit.rules.bridge_ports import of_port_states, of_tunnel_vlans
 from lab.audit.rules.own_routes import of_own_routes
 from lab.audit.rules.port_rules import of_disturbances, of_links, of_port, of_sharing
 from lab.audit.rules.port_vlans import (
@@ -58,6 +59,7 @@ def of_rules(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
     for node in every:
         found += of_links(node, state, placement)
         found += of_disturbances(node, placement)
+        found += of_port_states(node)
         found += of_sessions(node)
         found += of_bfd(node, state, placement)
         found += of_advertisements(node, state, placement)
@@ -77,5 +79,5 @@ def of_rules(state: FabricAudit, placement: FabricRoles) -> list[Difference]:
         *of_fewer_addresses(state, placement), *of_prefix_lengths(state, placement), *of_vlans(state, placement),
         *of_gateway_addresses(state, placement), *of_removed_ports(state, placement), *of_roots(state, placement),
         *of_sharing(state, placement), *of_bridge_entries(state, placement),
-        *of_anycast_gateways(state, placement), *of_bonds(state, placement),
+        *of_anycast_gateways(state, placement), *of_bonds(state, placement), *of_tunnel_vlans(state, placement),
     ]  # fmt: skip

@@ -238,10 +238,11 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
 
     A route to fewer addresses takes precedence over those that are learned (RFC 1812 section 5.2.4.3), as a blackhole
     or over one path of several. A default route does if its node has that of most nodes, too, with a larger metric in
-    the same table. Routes that drop packets are returned even if they lead to no node. Routes that together are the
-    default route of siblings are not, nor are those that drop packets to an aggregate of networks to which the node
-    has longer routes: it has to discard packets to other addresses in the aggregate (RFC 4632 section 5.1). A default
-    route of the main table that drops packets is returned, unless the node has another one with a smaller metric.
+    the same table, and with another next hop. Routes that drop packets are returned even if they lead to no node.
+    Routes that together are the default route of siblings are not, nor are those that drop packets to an aggregate of
+    networks to which the node has longer routes: it has to discard packets to other addresses in the aggregate (RFC
+    4632 section 5.1). A default route of the main table that drops packets is returned, unless the node has another
+    one with a smaller metric.
     """
     targets = {
         ip_interface(each.address).ip
@@ -267,7 +268,8 @@ def of_overrides(state: FabricAudit, placement: FabricRoles) -> list[Difference]
         usual = [each for each in node.routes if _is_manual(each) and 2 * having[role, _target(each)] > most]
         for route in filter(_is_manual, node.routes):
             is_default = route.prefix.endswith("/0")
-            first = not is_default or any(_precedes(route, each) for each in usual) or _is_first_drop(route, node)
+            overridden = [each for each in usual if _precedes(route, each) and not _is_alike(route, each)]
+            first = not is_default or bool(overridden) or _is_first_drop(route, node)
             if 2 * having[role, _target(route)] >= most or not first:
                 continue
             network = ip_network(route.prefix, strict=False)
@@ -441,6 +443,11 @@ def _precedes(route: RouteAudit, other: RouteAudit) -> bool:
     if route.tos != other.tos:
         return same and not other.tos
     return same and int(route.metric or 0) < int(other.metric or 0)
+
+
+def _is_alike(route: RouteAudit, other: RouteAudit) -> bool:
+    """Return whether two routes do the same with their packets."""
+    return (route.type, route.next_hops, route.options) == (other.type, other.next_hops, other.options)
 
 
 def _is_manual(route: RouteAudit) -> bool:

@@ -81,6 +81,15 @@ def test_a_switch_may_discard_what_is_in_its_aggregate_and_in_no_network_that_it
     assert differing("10.0.0.0/16", lost="10.0.0.4/31") == ["route 10.0.0.0/16"]
 
 
+def test_a_second_default_route_by_the_same_gateway_changes_nothing() -> None:
+    """Like that of ``ip route replace default via GATEWAY``, which replaces none with a metric."""
+    same = replace(default("h3"), metric="")
+    assert of_hosts({"h3": (default("h3"), same)}) == []
+    (gateway,) = same.next_hops
+    other = replace(same, next_hops=(f"{gateway} onlink",))
+    assert of_hosts({"h3": (default("h3"), other)}) == [f"h3 route 0.0.0.0/0 presence present: {gateway} onlink"]
+
+
 def test_routes_that_together_are_the_default_route_replace_it() -> None:
     halves = tuple(default("h3", prefix) for prefix in ("0.0.0.0/1", "128.0.0.0/1"))
     assert of_hosts({"h3": halves}) == []

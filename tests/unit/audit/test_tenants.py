@@ -164,3 +164,45 @@ def test_the_leaves_of_a_bond_have_its_vlans_and_its_segment() -> None:
 def test_netem_at_an_interface_without_a_cable_is_named() -> None:
     assert bonds_that_differ(queue="netem") == [("h1", "qdisc bond1 root", "netem")]
     assert bonds_that_differ(queue="fq") == []
+
+
+def ports_that_differ(
+    vlans: dict[str, dict[str, int]], *, state: str = "forwarding", tree: str = "0", up: bool = True
+) -> list[tuple[str, str, str]]:
+    """What differs among tunnels of VNI 10010, by leaf the VLAN of each port; leaf2's tunnel is in this state."""
+    nodes = {}
+    for leaf, mine in vlans.items():
+        own = {"id": "10010", "port state": state if leaf == "leaf2" else "forwarding"}
+        nodes[leaf] = NodeAudit(
+            name=leaf, role="leaf",
+            interfaces=(InterfaceAudit("bridge", "bridge", True, True, 4300, "", "", 1000, {"stp_state": tree}),
+                        InterfaceAudit("vni", "vxlan", up or leaf != "leaf2", True, 4300, "", "bridge", 1000, own)),
+            vlans=tuple(VlanAudit(port, vlan, ("PVID", "Egress Untagged")) for port, vlan in mine.items()),
+        )  # fmt: skip
+    found = of_rules(FabricAudit(TENANT.name, nodes), FabricRoles(TENANT))
+    return [(each.node, each.object, each.value) for each in found if "vni" in each.object]
+
+
+HERE = {"vni": 10, "bridge": 10}
+
+
+def test_a_port_of_a_bridge_without_a_spanning_tree_forwards() -> None:
+    both = {"leaf1": HERE, "leaf2": HERE}
+    assert ports_that_differ(both) == []
+    assert ports_that_differ(both, state="disabled") == [("leaf2", "interface vni", "disabled")]
+    assert ports_that_differ(both, state="blocking", tree="1") == [], "the tree blocks it"
+    assert ports_that_differ(both, state="disabled", up=False) == [], "that follows from the interface"
+
+
+@pytest.mark.parametrize("wrong", [{"vni": 11, "bridge": 10}, {"bridge": 10}], ids=["another VLAN", "none"])
+def test_a_tunnel_in_no_vlan_of_its_bridge_is_named(wrong: dict[str, int]) -> None:
+    found = [("leaf2", "vlan 10 vni", "absent"), ("leaf2", "vlan 11 vni", "present")]
+    assert ports_that_differ({"leaf1": HERE, "leaf2": wrong}) == found[: 1 + ("vni" in wrong)]
+
+
+@pytest.mark.parametrize(
+    "mine", [{"vni": 20, "bridge": 20}, {"vni": 20, "swp3": 20, "swp4": 10}, {"vni": 10}, {"vni": 30, "bridge": 40}]
+)
+def test_vlans_are_numbers_of_one_switch(mine: dict[str, int]) -> None:
+    """A VNI can have another VLAN at each leaf, and one without ports yet."""
+    assert ports_that_differ({"leaf1": HERE, "leaf2": mine}) == []
