@@ -24,8 +24,8 @@ _SOURCE: Final = 0.2
 """Share of an uplink's bytes above which a port is a source of its traffic."""
 _ANSWER: Final = 160
 """Bytes. All acknowledgements are shorter: 62 on the wire over IPv4, 132 over IPv6 in VXLAN."""
-_MANY: Final = 6
-"""QPs. The probability that all take the same one of two paths is 1 in 32."""
+_CHANCE: Final = 1e-3
+"""Probability below which it is no chance that all QPs take the same path."""
 _PLACE_UNKNOWN: Final = 0.75
 """The confidence of missing paths without a setting that takes them away: it can be at the far end of a session."""
 
@@ -135,12 +135,20 @@ def many_flows_on_one_uplink(facts: WindowFacts) -> Iterator[Sign]:
         through = _through(facts, lanes)
         qps = sum(qps for _, qps in through)
         pairs = len(through)
-        if qps < _MANY:  # without transfers the number of flows is not known: a few may share an uplink by chance
+        if not _are_many(qps, lanes):  # without transfers the number of flows is not known
             continue
         known = Evidence(
             says=f"QPs of {pairs} pairs leave through it", of=switch, source="transfers", value=qps, at=facts.end
         )
         yield Sign(switch, (*_shares(facts, lanes), known), 0.93)
+
+
+def _are_many(qps: int, group: list[Lane]) -> bool:
+    """Return whether QPs are too many to take one path of an ECMP group by chance.
+
+    The hash places each QP independently of the others (RFC 2992): the first takes any path.
+    """
+    return qps > 0 and float(len(group)) ** (1 - qps) < _CHANCE
 
 
 def few_flows_on_one_uplink(facts: WindowFacts) -> Iterator[Sign]:
@@ -151,7 +159,7 @@ def few_flows_on_one_uplink(facts: WindowFacts) -> Iterator[Sign]:
     for switch, lanes, busiest in _unused(facts):
         through = _through(facts, lanes)
         qps = sum(qps for _, qps in through)
-        if qps >= _MANY or len(through) < 2:
+        if _are_many(qps, lanes) or len(through) < 2:
             continue
         if not _is_limited(facts, busiest) and not _rings_meet(facts, busiest):
             continue

@@ -464,13 +464,20 @@ def test_two_qps_that_share_an_uplink_by_chance_are_no_fault() -> None:
     assert [each.cause for each in diagnose(facts(lanes)).causes if each.fault] == []
 
 
+@pytest.mark.parametrize(("qps", "named"), [(8, False), (10, False), (11, True), (5000, True)])
+def test_qps_of_one_pair_that_share_an_uplink_by_chance_are_no_fault(qps: int, named: bool) -> None:
+    """All of 8 QPs take the same one of two paths in one of 128 fabrics."""
+    there = facts(full("leaf1:swp2"), transfers=writing("h1:h5", qps=qps))
+    assert ("hash-polarisation" in {each.cause for each in diagnose(there).causes}) is named
+
+
 @pytest.mark.parametrize(("hops", "named"), [(("swp2",), False), (("swp1", "swp2"), True)])
 def test_qps_that_have_one_path_do_not_choose_it(hops: tuple[str, ...], named: bool) -> None:
     """A link is down behind one of the spines: leaf1 has one next hop to h5, and two to other hosts."""
     two = facts({})
     leaf1 = {prefix: hops if prefix == "10.0.0.8/31" else mine for prefix, mine in two.routes["leaf1"].items()}
     there = facts(
-        full("leaf1:swp2"), transfers=writing("h1:h5"), routes={**two.routes, "leaf1": leaf1},
+        full("leaf1:swp2"), transfers=writing("h1:h5", qps=16), routes={**two.routes, "leaf1": leaf1},
         down=frozenset({"spine1:swp2"}),
     )  # fmt: skip
     assert ("hash-polarisation" in {each.cause for each in diagnose(there).causes}) is named
