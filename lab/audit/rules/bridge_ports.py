@@ -42,10 +42,10 @@ def of_tunnel_vlans(state: FabricAudit, placement: FabricRoles) -> Iterator[Diff
     switches = [node for name, node in state.nodes.items() if placement.topology.node(name).role.is_switch]
     having: dict[str, dict[str, tuple[VlanAudit, ...]]] = defaultdict(dict)
     for node in switches:
-        for device, vni in _vnis_of_tunnels(node).items():
+        for device, vni in vnis_of_tunnels(node).items():
             having[vni][node.name] = tuple(each for each in node.vlans if each.interface == device)
     for node in switches:
-        tunnels = _vnis_of_tunnels(node)
+        tunnels = vnis_of_tunnels(node)
         used = {each.vlan for each in node.vlans if each.interface not in tunnels}
         taken = {each.vlan for each in node.vlans if each.interface in tunnels}
         for device, vni in tunnels.items():
@@ -59,7 +59,7 @@ def of_tunnel_vlans(state: FabricAudit, placement: FabricRoles) -> Iterator[Diff
                 yield Difference.of(node.name, each, PRESENCE, PRESENT, ABSENT, RULE)
 
 
-def _vnis_of_tunnels(node: NodeAudit) -> dict[str, str]:
+def vnis_of_tunnels(node: NodeAudit) -> dict[str, str]:
     """Return the VNI of each tunnel that is a port of a bridge with VLANs."""
     bridges = {each.name for each in node.interfaces if each.kind == _BRIDGE}
     return {

@@ -14,6 +14,7 @@ from lab.audit.difference import ABSENT, PRESENCE, PRESENT, Difference, describe
 from lab.audit.objects.kernel_objects import AddressAudit, VlanAudit
 from lab.audit.placement import is_of_most
 from lab.audit.rules.address_rules import OF_ANY_VALUE
+from lab.audit.rules.bridge_ports import vnis_of_tunnels
 from lab.audit.rules.route_rules import gateways_of, ports_of
 from lab.audit.rules.route_widths import RULE
 
@@ -185,9 +186,7 @@ def of_anycast_gateways(state: FabricAudit, placement: FabricRoles) -> Iterator[
 
 def _vnis_by_vlan(node: NodeAudit) -> dict[int, str]:
     """Return the VNI of each VLAN of a bridge, which is that of the tunnel in it."""
-    tunnels = {
-        each.name: each.options["id"] for each in node.interfaces if each.kind == "vxlan" and "id" in each.options
-    }
+    tunnels = vnis_of_tunnels(node)
     return {each.vlan: tunnels[each.interface] for each in node.vlans if each.interface in tunnels}
 
 

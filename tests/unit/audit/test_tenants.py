@@ -91,7 +91,8 @@ def gateways_that_differ(
         vni = (vnis or {}).get(leaf, "10010")
         nodes[leaf] = NodeAudit(
             name=leaf, role="leaf",
-            interfaces=(InterfaceAudit("vlan10", "vlan", True, True, 4300, mac, "blue", 1000, {"id": "10"}),
+            interfaces=(InterfaceAudit("bridge", "bridge", True, True, 4300, "", "", 1000, {}),
+                        InterfaceAudit("vlan10", "vlan", True, True, 4300, mac, "blue", 1000, {"id": "10"}),
                         InterfaceAudit("vni", "vxlan", True, True, 4300, "", "bridge", 1000, {"id": vni})),
             addresses=tuple(AddressAudit("vlan10", each, "global") for each in mine),
             vlans=(VlanAudit("vni", 10, ("PVID", "Egress Untagged")),),
